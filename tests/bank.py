@@ -141,7 +141,7 @@ INTEGRALITY_GAP = Entry(
 )
 
 # The same as they are: their least captured variance itself.
-LEAST_KEPT = Entry(
+LEAST_VARIANCE_GAP = Entry(
     "an integrality gap of the least variance",
     INTEGRALITY_GAP.matrices - np.eye(2) * np.array([1, 1, 0])[:, None, None],
     1,
@@ -149,7 +149,7 @@ LEAST_KEPT = Entry(
     {"least_variance": -7 / 4},
 )
 
-NOTHING_IN_ONE = Entry(
+GROUP_WITHOUT_VARIANCE = Entry(
     "a group without variance",
     np.array([np.diag([3.0, 2, 1]), np.zeros((3, 3))]),
     2,
@@ -162,7 +162,7 @@ NOTHING_IN_ONE = Entry(
     ),
 )
 
-EVERYTHING_KEPT = Entry(
+ALL_COMPONENTS = Entry(
     "as many components as features",
     np.array([[[2.0, 1], [1, 2]], [[1.0, 0], [0, 5]], [[1.0, 0.2], [0.2, 1]]]),
     2,
@@ -199,13 +199,13 @@ BANK = (
     TIE,
     TWO_LINES,
     RANK_TWO_DIFFERENCE,
-    NOTHING_IN_ONE,
+    GROUP_WITHOUT_VARIANCE,
     lines([3.0, 1.0], 1),
     lines([2.0, 3.0, 4.0], 1),
     lines([2.0, 2.5, 3.0, 3.5, 4.0], 2),
     lines([2.0] * 6, 4),
     INTEGRALITY_GAP,
-    LEAST_KEPT,
-    EVERYTHING_KEPT,
+    LEAST_VARIANCE_GAP,
+    ALL_COMPONENTS,
     ALIKE,
 )

@@ -10,7 +10,7 @@ import numpy as np
 from fairspan import Disparity, EqualError, ErrorGap, MinimaxError, MinimaxLoss, RobustErrorGap
 
 
-def smallest(matrix, d):
+def sum_of_smallest(matrix, d):
     """L(M), the sum of all eigenvalues but the d largest."""
     return np.linalg.eigvalsh(matrix)[: len(matrix) - d].sum()
 
@@ -28,10 +28,10 @@ def worst_case(errors, q, criterion, counts):
     return max(values)
 
 
-def objective_by_hand(criterion, errors, S, d, counts):
+def reference_objective(criterion, errors, S, d, counts):
     """Return the objective from the errors of the groups, by the formula of the page."""
     q, traces = counts / counts.sum(), np.trace(S, axis1=1, axis2=2)
-    losses = errors - [smallest(each, d) for each in S]
+    losses = errors - [sum_of_smallest(each, d) for each in S]
     match criterion:
         case "minimax_loss":
             return losses.max()
@@ -54,13 +54,15 @@ def objective_by_hand(criterion, errors, S, d, counts):
     return q @ errors
 
 
-def bound_by_hand(criterion, weights, S, d, counts):
+def reference_bound(criterion, weights, S, d, counts):
     """Return the bound that weights of the certificate prove, by the formulas of the page."""
     mixture = np.tensordot(weights, S, axes=1)
-    least, traces = smallest(mixture, d), np.trace(S, axis1=1, axis2=2)
+    least, traces = sum_of_smallest(mixture, d), np.trace(S, axis1=1, axis2=2)
     match criterion:
         case "minimax_loss" | MinimaxLoss():
-            return least - sum(w * smallest(each, d) for w, each in zip(weights, S, strict=True))
+            return least - sum(
+                w * sum_of_smallest(each, d) for w, each in zip(weights, S, strict=True)
+            )
         case "equal_error":
             return least / weights.sum()
         case EqualError(tolerance=tolerance):

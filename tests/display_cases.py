@@ -210,7 +210,7 @@ def draw_case(picture, layout="constrained"):
         return picture, drawn_texts(figure)
 
 
-def drawn_on(picture, width=8.0, height=6.0):
+def draw_without_layout(picture, width=8.0, height=6.0):
     """The axes of a figure of that size, without a layout."""
     from matplotlib.figure import Figure
 

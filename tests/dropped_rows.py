@@ -1,4 +1,4 @@
-"""A table in which cells and groups are missing, and what else can hold it."""
+"""A table in which cells and groups are missing, in several containers."""
 
 from functools import cache
 
@@ -23,30 +23,30 @@ def draw_people():
 
 
 @cache
-def shown():
+def frame_of_features():
     """The frame without people and weights."""
     return draw_people()[0][[*FEATURES, "g"]]
 
 
-def in_row_groups(folder):
+def write_row_groups(folder):
     """A Parquet file of the table in several row groups."""
     path = folder / "rows.parquet"
     pytest.importorskip("pyarrow")
-    shown().to_parquet(path, row_group_size=90)
+    frame_of_features().to_parquet(path, row_group_size=90)
     return path
 
 
-def in_text(folder):
-    shown().to_csv(folder / "rows.csv", index=False)
+def write_csv(folder):
+    frame_of_features().to_csv(folder / "rows.csv", index=False)
     return folder / "rows.csv"
 
 
-def in_partitions(folder):
+def make_partitions(folder):
     dask = pytest.importorskip("dask.dataframe")
-    return dask.from_pandas(shown(), npartitions=3)
+    return dask.from_pandas(frame_of_features(), npartitions=3)
 
 
 SOURCES = [
-    in_row_groups,
-    *(pytest.param(source, marks=pytest.mark.slow) for source in (in_text, in_partitions)),
+    write_row_groups,
+    *(pytest.param(source, marks=pytest.mark.slow) for source in (write_csv, make_partitions)),
 ]

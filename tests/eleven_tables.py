@@ -1,4 +1,4 @@
-"""Eleven tables as practitioners have them, of which the truth is known."""
+"""Eleven realistic tables drawn from known distributions."""
 
 from collections.abc import Callable
 from dataclasses import dataclass

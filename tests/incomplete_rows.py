@@ -1,4 +1,4 @@
-"""Rows of two groups, of which the second misses cells at random."""
+"""Rows of two groups; random cells of the second are missing."""
 
 import numpy as np
 

@@ -65,7 +65,7 @@ def reference_moments(X, labels, weights=None, dtype=np.float64):
 
 
 def assert_moments(moments, expected, rtol=1e-9):
-    """Compare with `moments_by_hand`, or with other moments, in norm."""
+    """Compare with `reference_moments`, or with other moments, in norm."""
     if isinstance(expected, GroupMoments):
         columns = (expected.counts, expected.weights, expected.means, expected.scatters)
         expected = dict(zip(expected.labels, zip(*columns, strict=True), strict=True))

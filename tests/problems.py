@@ -214,7 +214,12 @@ def finite_difference_slopes(
 ) -> FloatArray:
     """Return central differences of a function of a subspace along each direction."""
 
-    def at(step: FloatArray) -> float:
+    def value_at_step(step: FloatArray) -> float:
         return function(np.linalg.qr(basis + step)[0])
 
-    return np.array([(at(length * x) - at(-length * x)) / (2 * length) for x in directions])
+    return np.array(
+        [
+            (value_at_step(length * x) - value_at_step(-length * x)) / (2 * length)
+            for x in directions
+        ]
+    )

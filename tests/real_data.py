@@ -52,7 +52,7 @@ TWO_GROUPS = (
 )
 
 # Attributes of three to six groups.
-MORE_GROUPS = (
+MANY_GROUP_NAMES = (
     "default_credit:group__education3",
     "default_credit:group__education_sex4",
     "default_credit:group__education_sex6",

@@ -97,7 +97,7 @@ class Server:
         self.thread = threading.Thread(target=self.server.serve_forever, args=(0.01,))
         self.thread.start()
 
-    def spoil(self, text=None, checksum=None, **answers):
+    def replace_answers(self, text=None, checksum=None, **answers):
         """Another table of adult, or other answers."""
         self.files[1590] = text or ADULT
         self.md5[1590] = checksum or hashlib.md5(self.files[1590].encode()).hexdigest()
@@ -149,12 +149,12 @@ def server(monkeypatch):
     running = Server()
     running.address = running.url
 
-    def ask_here(request, *arguments, **options):
+    def open_local_url(request, *arguments, **options):
         path = request.full_url.split("/", 3)[3]
         there = urllib.request.Request(f"{running.address}/{path}", headers=request.headers)
         return urllib.request.urlopen(there, *arguments, **options)
 
-    monkeypatch.setattr("sklearn.datasets._openml.urlopen", ask_here)
+    monkeypatch.setattr("sklearn.datasets._openml.urlopen", open_local_url)
     # scikit-learn waits a second before it asks again.
     monkeypatch.setattr(time, "sleep", lambda _: None)
     yield running
@@ -162,16 +162,16 @@ def server(monkeypatch):
 
 
 @pytest.fixture
-def places(server, tmp_path):
+def cache_options(server, tmp_path):
     return {"cache_dir": tmp_path / "cache"}
 
 
-def kept(places):
-    return sorted(path.name for path in places["cache_dir"].rglob("*") if path.is_file())
+def kept(cache_options):
+    return sorted(path.name for path in cache_options["cache_dir"].rglob("*") if path.is_file())
 
 
-def test_credit_comes_with_the_names_of_its_columns(places):
-    credit = datasets.fetch_default_credit(**places)
+def test_credit_comes_with_the_names_of_its_columns(cache_options):
+    credit = datasets.fetch_default_credit(**cache_options)
     assert credit.feature_names[:4] == ("LIMIT_BAL", "SEX", "MARRIAGE", "AGE")
     assert credit.feature_names[-1] == "PAY_AMT6"
     assert credit.X.shape == (8, 22)
@@ -180,8 +180,8 @@ def test_credit_comes_with_the_names_of_its_columns(places):
     assert credit.y.tolist() == [0, 1] * 4
 
 
-def test_adult_has_one_feature_for_each_text_and_none_for_a_missing_one(places):
-    adult = datasets.fetch_adult(**places)
+def test_adult_has_one_feature_for_each_text_and_none_for_a_missing_one(cache_options):
+    adult = datasets.fetch_adult(**cache_options)
     assert adult.sensitive_features.tolist() == ["Male", "Male", "Female"]
     table = dict(zip(adult.feature_names, adult.X.T.tolist(), strict=True))
     assert (table["age"], table["workclass=Self emp"]) == ([39, 50, 38], [0, 1, 0])
@@ -206,42 +206,42 @@ def adult_with_training_rows(*, first, altered=False):
     "first",
     [pytest.param(True, marks=pytest.mark.slow), pytest.param(False, marks=pytest.mark.long)],
 )
-def test_the_parts_of_adult_are_the_training_rows_and_the_others(server, places, first):
-    server.spoil(text=adult_with_training_rows(first=first))
-    train = datasets.fetch_adult(subset="train", **places)
+def test_the_parts_of_adult_are_the_training_rows_and_the_others(server, cache_options, first):
+    server.replace_answers(text=adult_with_training_rows(first=first))
+    train = datasets.fetch_adult(subset="train", **cache_options)
     np.testing.assert_array_equal(train.X[:, 0], datasets.load_adult().X[:, 0])
-    test = datasets.fetch_adult("race", subset="test", **places)
+    test = datasets.fetch_adult("race", subset="test", **cache_options)
     assert test.X[:, 0].tolist() == [25, 26]
     assert test.y.tolist() == [">50K"] * 2
-    assert len(datasets.fetch_adult(**places).X) == 32_563
+    assert len(datasets.fetch_adult(**cache_options).X) == 32_563
 
 
 @pytest.mark.parametrize("first", [True, False])
-def test_the_training_rows_are_found_by_their_ages(server, places, first, monkeypatch):
+def test_the_training_rows_are_found_by_their_ages(server, cache_options, first, monkeypatch):
     ages = [39.0, 50.0, 38.0]
     monkeypatch.setattr(datasets, "load_adult", lambda: SimpleNamespace(X=np.array([ages]).T))
     other = "25, Private, 7, Black, Male, '>50K'\n"
     head, rows = ADULT.split("@data\n")
-    server.spoil(text=f"{head}@data\n" + (rows + other if first else other + rows))
-    assert datasets.fetch_adult(subset="train", **places).X[:, 0].tolist() == ages
-    test = datasets.fetch_adult("race", subset="test", **places)
+    server.replace_answers(text=f"{head}@data\n" + (rows + other if first else other + rows))
+    assert datasets.fetch_adult(subset="train", **cache_options).X[:, 0].tolist() == ages
+    test = datasets.fetch_adult("race", subset="test", **cache_options)
     assert test.X[:, 0].tolist() == [25]
     assert test.y.tolist() == [">50K"]
 
 
-def test_parts_that_cannot_be_found_are_refused(places):
+def test_parts_that_cannot_be_found_are_refused(cache_options):
     # Of the three rows that the server has, none are those that ship with the library.
     with pytest.raises(InvalidInput, match=r"1590.*training rows.*load_adult"):
-        datasets.fetch_adult(subset="train", **places)
+        datasets.fetch_adult(subset="train", **cache_options)
     with pytest.raises(InvalidParameter, match="subset is 'half'"):
-        datasets.fetch_adult(subset="half", **places)
+        datasets.fetch_adult(subset="half", **cache_options)
 
 
 @pytest.mark.slow
-def test_a_table_with_one_other_training_row_has_no_parts(server, places):
-    server.spoil(text=adult_with_training_rows(first=True, altered=True))
+def test_a_table_with_one_other_training_row_has_no_parts(server, cache_options):
+    server.replace_answers(text=adult_with_training_rows(first=True, altered=True))
     with pytest.raises(InvalidInput, match=r"1590.*training rows.*load_adult"):
-        datasets.fetch_adult(subset="train", **places)
+        datasets.fetch_adult(subset="train", **cache_options)
 
 
 @pytest.mark.slow
@@ -277,17 +277,17 @@ def test_the_published_bias_of_adult_needs_no_network():
     assert round(bias, 4) == 0.1963
 
 
-def test_compas_groups_are_read_from_a_block_of_columns(places):
-    compas = datasets.fetch_compas(**places)
+def test_compas_groups_are_read_from_a_block_of_columns(cache_options):
+    compas = datasets.fetch_compas(**cache_options)
     assert compas.sensitive_features.tolist() == ["African-American", "Caucasian", "other"]
     assert (compas.feature_names, compas.X[0].tolist()) == (("sex", "age"), [0, 30])
-    assert datasets.fetch_compas("sex", **places).sensitive_features[0] == "sex 0"
+    assert datasets.fetch_compas("sex", **cache_options).sensitive_features[0] == "sex 0"
 
 
-def test_a_second_fetch_uses_the_cache(server, places):
-    first = datasets.fetch_default_credit(**places)
+def test_a_second_fetch_uses_the_cache(server, cache_options):
+    first = datasets.fetch_default_credit(**cache_options)
     asked = len(server.asked)
-    again = datasets.fetch_default_credit("sex", **places)
+    again = datasets.fetch_default_credit("sex", **cache_options)
     assert len(server.asked) == asked
     np.testing.assert_array_equal(first.X[:, 0], again.X[:, 0])
     assert again.sensitive_features.tolist() == ["male", "female"] * 4
@@ -298,12 +298,12 @@ def table_in(cache):
     return path
 
 
-def test_an_altered_file_in_the_cache_is_fetched_again(server, places):
-    datasets.fetch_adult(**places)
-    path = table_in(places["cache_dir"])
+def test_an_altered_file_in_the_cache_is_fetched_again(server, cache_options):
+    datasets.fetch_adult(**cache_options)
+    path = table_in(cache_options["cache_dir"])
     path.write_bytes(gzip.compress(ADULT.replace("39,", "93,").encode()))
     asked = len(server.asked)
-    assert datasets.fetch_adult(**places).X[0, 0] == 39
+    assert datasets.fetch_adult(**cache_options).X[0, 0] == 39
     assert len(server.asked) == asked + 1
 
 
@@ -341,23 +341,23 @@ SPOILT = {
 
 
 @pytest.mark.parametrize("case", SPOILT)
-def test_what_cannot_be_used_is_named_and_nothing_kept(server, places, case):
+def test_unusable_answers_are_named_and_not_cached(server, cache_options, case):
     changed, kind, said = SPOILT[case]
-    server.spoil(**changed)
+    server.replace_answers(**changed)
     with pytest.raises(kind, match=said):
-        datasets.fetch_adult(**places)
-    assert kept(places) == []
+        datasets.fetch_adult(**cache_options)
+    assert kept(cache_options) == []
 
 
-def test_other_columns_than_expected_are_listed(server, places):
-    server.spoil(text=ADULT.replace("sex", "gender"))
+def test_other_columns_than_expected_are_listed(server, cache_options):
+    server.replace_answers(text=ADULT.replace("sex", "gender"))
     with pytest.raises(InvalidInput, match=r"'gender'.*Expected: a column 'sex'"):
-        datasets.fetch_adult(**places)
+        datasets.fetch_adult(**cache_options)
 
 
-def test_another_group_is_refused(places):
+def test_another_group_is_refused(cache_options):
     with pytest.raises(InvalidParameter, match="'education', 'sex'"):
-        datasets.fetch_default_credit("age", **places)
+        datasets.fetch_default_credit("age", **cache_options)
 
 
 @pytest.mark.slow

@@ -15,19 +15,19 @@ GROUPS = np.repeat(["a", "b"], [30, 20])
 Z = RNG.normal(size=(50, 3)) + 0.5 * (GROUPS == "b")[:, None]
 
 
-def by_hand(one, other, width):
+def reference_discrepancy(one, other, width):
     """Equation (3) of Gretton et al. (2012), pair by pair."""
 
-    def k(x, y):
+    def kernel(x, y):
         return np.exp(-((x - y) ** 2).sum() / (2 * width**2))
 
-    def within(rows):
+    def mean_within(rows):
         n = len(rows)
-        pairs = [k(rows[i], rows[j]) for i in range(n) for j in range(n) if i != j]
+        pairs = [kernel(rows[i], rows[j]) for i in range(n) for j in range(n) if i != j]
         return sum(pairs) / (n * (n - 1))
 
-    across = sum(k(x, y) for x in one for y in other) / (len(one) * len(other))
-    return within(one) + within(other) - 2 * across
+    across = sum(kernel(x, y) for x in one for y in other) / (len(one) * len(other))
+    return mean_within(one) + mean_within(other) - 2 * across
 
 
 def median_distance(rows):
@@ -39,7 +39,7 @@ def test_it_is_the_average_over_pairs(width):
     found = mmd(Z, GROUPS, bandwidth=width, n_permutations=0)
     used = median_distance(Z) if width is None else width
     assert found.bandwidth == pytest.approx(used)
-    assert found == pytest.approx(by_hand(Z[:30], Z[30:], used), abs=1e-13)
+    assert found == pytest.approx(reference_discrepancy(Z[:30], Z[30:], used), abs=1e-13)
     assert (found.p_value, found.n_blocks) == (None, 1)
 
 
@@ -48,7 +48,7 @@ def test_the_largest_pair_of_several_groups_counts():
     rows = RNG.normal(size=(60, 2)) + groups[:, None]
     width = median_distance(rows)
     parts = [rows[groups == g] for g in range(3)]
-    largest = max(by_hand(one, other, width) for one, other in combinations(parts, 2))
+    largest = max(reference_discrepancy(one, other, width) for one, other in combinations(parts, 2))
     assert mmd(rows, groups, n_permutations=0) == pytest.approx(largest, abs=1e-13)
 
 
@@ -67,7 +67,7 @@ def test_the_value_for_two_normal_distributions_is_exact(n):
 
 
 @pytest.mark.slow
-def test_by_chance_it_is_zero_on_average_and_every_p_value_as_likely():
+def test_the_discrepancy_of_equal_groups_is_zero_on_average_with_uniform_p_values():
     rng = np.random.default_rng(1)
     draws = [(rng.normal(size=(40, 2)), rng.permutation(np.arange(40) % 2)) for _ in range(120)]
     found = [mmd(*drawn, n_permutations=39, random_state=rng) for drawn in draws]
@@ -84,11 +84,11 @@ def test_blocks_agree_with_all_pairs_and_hold_small_groups():
     groups = np.where(np.arange(4_000) < 30, "few", "many")
     rows = rng.normal(size=(4_000, 2)) + 2.0 * (groups == "few")[:, None]
     found = mmd(rows, groups, bandwidth=1.5, n_permutations=19)
-    assert found == pytest.approx(by_hand(rows[:30], rows[30:130], 1.5), abs=0.07)
+    assert found == pytest.approx(reference_discrepancy(rows[:30], rows[30:130], 1.5), abs=0.07)
     assert (found.n_blocks, found.p_value) == (4, 0.05)
 
 
-def test_what_a_linear_classifier_does_not_see():
+def test_a_difference_of_spread_is_found_that_a_linear_classifier_misses():
     rng = np.random.default_rng(3)
     groups = np.arange(600) % 2
     rows = rng.normal(size=(600, 2)) * np.where(groups == 0, 1.0, 3.0)[:, None]

@@ -125,14 +125,14 @@ FAILING = {
     "overflow": {"X": ROWS.X * 1e200},
 }
 # Defined for two groups alone, so that a third one is an error too.
-OF_TWO_GROUPS = {"criterion": "disparity"}
+TWO_GROUP_CRITERION = {"criterion": "disparity"}
 SOUND = {"X": ROWS.X, "sensitive_features": ROWS.labels}
 
 
 @pytest.mark.parametrize("method", ["fit", "partial_fit"])
 @pytest.mark.parametrize("case", FAILING)
 def test_a_failing_fit_leaves_an_unfitted_estimator_unfitted(case, method):
-    model = FairPCA(2, **OF_TWO_GROUPS)
+    model = FairPCA(2, **TWO_GROUP_CRITERION)
     before = dict(vars(model))
     with pytest.raises(FairspanError):
         getattr(model, method)(**SOUND | FAILING[case])
@@ -145,7 +145,7 @@ def test_a_failing_fit_leaves_an_unfitted_estimator_unfitted(case, method):
 @pytest.mark.parametrize("method", ["fit", "partial_fit"])
 @pytest.mark.parametrize("case", FAILING)
 def test_a_failing_fit_keeps_the_earlier_fit(case, method):
-    model = FairPCA(2, **OF_TWO_GROUPS).fit(**SOUND)
+    model = FairPCA(2, **TWO_GROUP_CRITERION).fit(**SOUND)
     before, coordinates = dict(vars(model)), model.transform(ROWS.X)
     # partial_fit finds another width, or names that were not there, as scikit-learn does.
     with pytest.raises((FairspanError, ValueError, UserWarning)):
@@ -156,7 +156,7 @@ def test_a_failing_fit_keeps_the_earlier_fit(case, method):
 
 
 def test_failing_on_moments_keeps_the_earlier_fit():
-    model = FairPCA(2, **OF_TWO_GROUPS).fit(**SOUND)
+    model = FairPCA(2, **TWO_GROUP_CRITERION).fit(**SOUND)
     before = dict(vars(model))
     for X, labels, kind in (
         (THREE.X, THREE.labels, IncompatibleParameters),

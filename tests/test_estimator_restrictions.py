@@ -274,7 +274,7 @@ def table(seed, n=200, p=9, categories=(2, 3)):
     return 3 + shifts + rng.standard_normal((n, p)) * np.linspace(1, 3, p), attributes
 
 
-def by_hand(X, attributes, d, weights=None):
+def reference_total_parity(X, attributes, d, weights=None):
     """The most pooled variance of d directions without covariance with any indicator."""
     weights = np.ones(len(X)) / len(X) if weights is None else weights / weights.sum()
     Z = np.hstack([column[:, None] == np.unique(column) for column in attributes.T]).astype(float)
@@ -293,7 +293,7 @@ def test_the_optimum_of_all_directions_without_covariance(seed, categories, weig
     weights = np.random.default_rng(seed).uniform(0.5, 2, len(X)) if weighted else None
     model = FairPCA(2, criterion="total_error", restriction=MARGINAL)
     model.fit(X, sensitive_features=attributes, sample_weight=weights)
-    kept, total, _ = by_hand(X, attributes, 2, weights)
+    kept, total, _ = reference_total_parity(X, attributes, 2, weights)
     assert model.solution_.status == "optimal"
     assert model.solution_.objective == pytest.approx(total - kept, rel=1e-10)
     Z = model.transform(X)
@@ -308,7 +308,7 @@ def test_any_criterion_in_the_same_directions(criterion):
     X, attributes = table(5, n=400)
     model = FairPCA(2, criterion=criterion, restriction=MARGINAL)
     model.fit(X, sensitive_features=attributes)
-    *_, free = by_hand(X, attributes, 2)
+    *_, free = reference_total_parity(X, attributes, 2)
     outside = model.components_ - model.components_ @ free @ free.T
     assert np.abs(outside).max() <= 1e-10
     intersections = FairPCA(2, criterion=criterion, restriction=MeanParity())
@@ -328,7 +328,7 @@ def test_it_takes_fewer_directions_than_intersections():
         FairPCA(4, restriction=MeanParity()).fit(X, sensitive_features=attributes)
 
 
-def test_of_a_single_attribute_it_is_mean_parity():
+def test_marginal_parity_of_a_single_attribute_is_mean_parity():
     X, attributes = table(7)
     fits = [
         FairPCA(2, restriction=each).fit(X, sensitive_features=attributes[:, 1])
@@ -352,7 +352,7 @@ def test_rows_fewer_than_their_features():
     X, attributes = table(9, n=120, p=600)
     restricted = FairPCA(3, criterion="total_error", restriction=MARGINAL)
     thin = restricted.fit(X, sensitive_features=attributes)
-    kept, total, _ = by_hand(X, attributes, 3)
+    kept, total, _ = reference_total_parity(X, attributes, 3)
     assert type(thin.moments_).__name__ == "WideMoments"
     assert thin.solution_.objective == pytest.approx(total - kept, rel=1e-9)
 

@@ -279,7 +279,7 @@ def test_a_frame_gives_the_fit_of_its_array(kind, plain):
 
 
 @KINDS
-def test_named_group_columns_are_taken_out_at_fit_and_ignored_later(kind, plain):
+def test_named_group_columns_are_excluded_from_the_fit_and_ignored_later(kind, plain):
     frame = kind({"sex": SEX, **FEATURES})
     model = FairPCA(2).fit(frame, sensitive_features="sex")
     # Columns that lie side by side are summed in another order than rows.

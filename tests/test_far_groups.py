@@ -1,4 +1,4 @@
-"""Restrictions where groups, or columns, lie many deviations apart: judged from the rows.
+"""Restrictions on groups or columns many deviations apart, judged from the rows.
 
 What is negligible is decided for each column and each difference in its own units. A group that
 lies far away, or a column of large numbers, hides no difference of others; and what double
@@ -68,7 +68,7 @@ def test_a_common_offset_costs_no_digits(offset, restriction):
 
 
 @pytest.mark.parametrize("far", [1e10, 1e12, 1e15])
-def test_what_rounding_leaves_of_a_far_group_is_refused(far):
+def test_a_far_group_that_rounding_obscures_is_refused(far):
     X, groups = rows_with_a_far_group(far)
     with pytest.raises(IncompatibleParameters, match=r"double precision.*along component"):
         hide_groups(X, groups)

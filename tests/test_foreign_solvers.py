@@ -21,7 +21,7 @@ ROWS = RNG.normal(size=(80, 5)) * np.where(
 
 
 @dataclass(frozen=True)
-class Claiming:
+class ChangingSolver:
     """Solver that changes what the exact solver returns."""
 
     change: Callable
@@ -35,16 +35,18 @@ class Claiming:
 
 
 def fit(change, rows=ROWS, **settings):
-    return FairPCA(2, solver=Claiming(change), **settings).fit(rows, sensitive_features=GROUPS)
+    return FairPCA(2, solver=ChangingSolver(change), **settings).fit(
+        rows, sensitive_features=GROUPS
+    )
 
 
-def with_part(name, **values):
+def replace_part(name, **values):
     return lambda problem, solution: replace(
         solution, **{name: replace(getattr(solution, name), **values)}
     )
 
 
-def poor(problem, solution, tol=1e-9):
+def certify_poor_basis(problem, solution, tol=1e-9):
     """The last axes, which are far from optimal, with the weights of the optimum."""
     basis = np.eye(5)[:, 3:]
     return certify(
@@ -52,12 +54,12 @@ def poor(problem, solution, tol=1e-9):
     )
 
 
-def poor_but_optimal(problem, solution):
-    return replace(poor(problem, solution), assessment=solution.assessment)
+def claim_optimal_status(problem, solution):
+    return replace(certify_poor_basis(problem, solution), assessment=solution.assessment)
 
 
-def poor_with_bound(problem, solution):
-    certificate = poor(problem, solution)
+def claim_high_bound(problem, solution):
+    certificate = certify_poor_basis(problem, solution)
     return replace(certificate, assessment=solution.assessment, lower_bound=certificate.objective)
 
 
@@ -67,29 +69,29 @@ UNSUPPORTED = {
         r"status is 'optimal' .*without a proof",
     ),
     "a bound without a proof": (
-        lambda problem, solution: replace(poor(problem, solution), proof=None),
+        lambda problem, solution: replace(certify_poor_basis(problem, solution), proof=None),
         r"status is 'open gap' .*without a proof",
     ),
-    "another objective": (with_part("figures", objective=0.1), "the objective is 0.1, and"),
-    "no number": (with_part("figures", objective=np.nan), "objective is nan"),
-    "other errors": (with_part("figures", errors=np.zeros(2)), "the group errors are"),
+    "another objective": (replace_part("figures", objective=0.1), "the objective is 0.1, and"),
+    "no number": (replace_part("figures", objective=np.nan), "objective is nan"),
+    "other errors": (replace_part("figures", errors=np.zeros(2)), "the group errors are"),
     "estimated": (
-        with_part("assessment", status="estimated"),
+        replace_part("assessment", status="estimated"),
         r"'estimated', .*'optimal'",
     ),
     "another status": (
-        with_part("assessment", status="perfect"),
+        replace_part("assessment", status="perfect"),
         r"'perfect', .*'optimal'",
     ),
     "open gap called optimal": (
-        poor_but_optimal,
+        claim_optimal_status,
         r"'optimal', .*'open gap' with a gap of",
     ),
     "optimal to a looser tolerance": (
-        lambda problem, solution: poor(problem, solution, tol=0.99),
+        lambda problem, solution: certify_poor_basis(problem, solution, tol=0.99),
         r"'optimal', .*'open gap' with a gap of",
     ),
-    "a bound that is too high": (poor_with_bound, "the lower bound is"),
+    "a bound that is too high": (claim_high_bound, "the lower bound is"),
     "components of other length": (
         lambda _, solution: replace(solution, components=2 * solution.components),
         "The components are not orthonormal",
@@ -99,7 +101,7 @@ UNSUPPORTED = {
         r"components have 4 columns.* 5 features",
     ),
     "a proof of three groups": (
-        with_part("proof", weights=np.ones(3)),
+        replace_part("proof", weights=np.ones(3)),
         "the proof, a Proof,",
     ),
     "weights in place of a proof": (
@@ -137,7 +139,7 @@ def test_a_result_that_is_no_certificate_is_refused():
     ],
 )
 def test_supported_claims_are_accepted_as_they_are(settings):
-    model = FairPCA(2, solver=Claiming(lambda _, solution: solution)).set_params(**settings)
+    model = FairPCA(2, solver=ChangingSolver(lambda _, solution: solution)).set_params(**settings)
     model.fit(ROWS, sensitive_features=GROUPS)
     expected = FairPCA(2, solver=BoundarySearch()).set_params(**settings)
     expected.fit(ROWS, sensitive_features=GROUPS)
@@ -147,16 +149,16 @@ def test_supported_claims_are_accepted_as_they_are(settings):
 
 
 def test_weaker_claims_are_accepted():
-    model = fit(poor)
+    model = fit(certify_poor_basis)
     assert model.solution_.status == "open gap"
     assert fs.verify(model, ROWS, GROUPS).holds
 
 
 def test_an_open_gap_needs_no_proof():
-    def unproven(problem, solution):
-        return replace(poor(problem, solution), proof=None, lower_bound=-np.inf)
+    def remove_proof(problem, solution):
+        return replace(certify_poor_basis(problem, solution), proof=None, lower_bound=-np.inf)
 
-    model = fit(unproven)
+    model = fit(remove_proof)
     assert model.solution_.status == "open gap"
     assert model.solution_.lower_bound == -np.inf
     assert fs.verify(model, ROWS, GROUPS).holds

@@ -1,4 +1,4 @@
-"""Fits on rows with missing cells, and what they do to other such rows."""
+"""Fits to rows with missing cells, and their transforms of other such rows."""
 
 from dataclasses import replace
 from functools import cache
@@ -14,7 +14,7 @@ from fairspan.errors import CorruptFile, FairspanWarning, InvalidInput
 from fairspan.metrics import excess_loss
 
 
-def made_rows(n: int = 210, share: float = 0.2) -> tuple[pd.DataFrame, np.ndarray]:
+def make_rows(n: int = 210, share: float = 0.2) -> tuple[pd.DataFrame, np.ndarray]:
     rng = np.random.default_rng(0)
     groups = np.where(np.arange(n) % 3, "a", "b")
     rows = rng.standard_normal((n, 5)) @ rng.standard_normal((5, 5))
@@ -26,11 +26,11 @@ def made_rows(n: int = 210, share: float = 0.2) -> tuple[pd.DataFrame, np.ndarra
 
 @cache
 def fitted_by_em() -> fs.FairPCA:
-    frame, groups = made_rows()
+    frame, groups = make_rows()
     return fs.FairPCA(2, on_missing="em").fit(frame, sensitive_features=groups)
 
 
-def expected_by_hand(model: fs.FairSubspace, row: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def reference_completion(model: fs.FairSubspace, row: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """A completed row, and the covariance of what is missing in it."""
     mean, covariance, seen = (
         model.imputation_model.mean,
@@ -44,7 +44,7 @@ def expected_by_hand(model: fs.FairSubspace, row: np.ndarray) -> tuple[np.ndarra
 
 @pytest.mark.parametrize("settings", [{}, {"scale": True, "center": "none"}, {"whiten": True}])
 def test_rows_are_completed_by_the_model_of_all_rows(settings):
-    frame, groups = made_rows()
+    frame, groups = make_rows()
     fair = fs.FairPCA(2, on_missing="em", **settings).fit(frame, sensitive_features=groups)
     model, moments = fair.subspace_, fair.moments_
     np.testing.assert_allclose(model.imputation_model.mean, moments.mean)
@@ -52,7 +52,7 @@ def test_rows_are_completed_by_the_model_of_all_rows(settings):
     across = np.eye(5) - model.components.T @ model.components
     errors, coordinates = -fair.score_samples(frame), fair.transform(frame)
     for row, error, coordinate in zip(frame.to_numpy(), errors, coordinates, strict=True):
-        completed, left = expected_by_hand(model, row)
+        completed, left = reference_completion(model, row)
         centered = (completed - model.mean) / scale
         np.testing.assert_allclose(coordinate, model.encoder @ centered, atol=1e-7)
         own = across @ centered
@@ -61,7 +61,7 @@ def test_rows_are_completed_by_the_model_of_all_rows(settings):
 
 
 def test_the_errors_are_those_of_the_moments():
-    frame, groups = made_rows()
+    frame, groups = make_rows()
     fair = fitted_by_em()
     moments = fs.GroupMoments.from_rows(frame, groups, on_missing="em")
     again = fs.FairPCA(2).fit_moments(moments)
@@ -70,7 +70,7 @@ def test_the_errors_are_those_of_the_moments():
 
 
 def test_a_saved_model_completes_rows_and_is_verified(tmp_path):
-    frame, groups = made_rows()
+    frame, groups = make_rows()
     fair = fitted_by_em()
     fair.subspace_.save(tmp_path / "fair.model")
     again = fs.FairSubspace.load(tmp_path / "fair.model")
@@ -97,7 +97,7 @@ def test_a_file_with_a_covariance_that_is_none_is_refused(tmp_path):
 
 
 def test_a_model_of_complete_rows_takes_complete_rows():
-    frame, groups = made_rows()
+    frame, groups = make_rows()
     fair = fs.FairPCA(2, on_missing="drop").fit(frame, sensitive_features=groups)
     assert fair.moments_.n_dropped == frame.isna().any(axis=1).sum()
     with pytest.raises(InvalidInput, match="NaN"):
@@ -109,7 +109,7 @@ def test_a_model_of_complete_rows_takes_complete_rows():
 @pytest.mark.slow
 def test_new_rows_may_lie_on_a_cluster():
     dd = pytest.importorskip("dask.dataframe")
-    frame, _ = made_rows()
+    frame, _ = make_rows()
     fair = fitted_by_em()
     there = dd.from_pandas(frame, npartitions=3, sort=False)
     np.testing.assert_allclose(fair.transform(there).compute(), fair.transform(frame))
@@ -117,21 +117,21 @@ def test_new_rows_may_lie_on_a_cluster():
 
 
 def test_new_rows_need_something_observed():
-    frame, _ = made_rows()
+    frame, _ = make_rows()
     frame.iloc[2] = np.nan
     with pytest.raises(InvalidInput, match="missing in row 3"):
         fitted_by_em().transform(frame)
 
 
 def test_rows_are_not_added_one_part_after_the_other():
-    frame, groups = made_rows()
+    frame, groups = make_rows()
     fair = fs.FairPCA(2, on_missing="em").partial_fit(frame, sensitive_features=groups)
     with pytest.raises(InvalidInput, match="incomplete rows by EM"):
         fair.partial_fit(frame, sensitive_features=groups)
 
 
 def test_columns_next_to_the_features_may_have_missing_cells():
-    frame, groups = made_rows()
+    frame, groups = make_rows()
     hidden = fs.FairPCA(1, restriction=fs.Uncorrelated(["v"]), on_missing="em")
     hidden.fit(frame, sensitive_features=groups)
     assert hidden.subspace_.imputation_model.mean.shape == (4,)
@@ -169,7 +169,7 @@ def test_tumors_with_missing_cells_are_served_nearly_as_well(group, n_draws):
 
 
 def test_rows_without_observed_cells_are_dropped_if_requested():
-    frame, groups = made_rows()
+    frame, groups = make_rows()
     empty = np.array([3, 11, 200, len(frame) - 1])
     some = frame.copy()
     some.iloc[empty] = np.nan
@@ -198,7 +198,7 @@ def test_rows_without_observed_cells_are_dropped_if_requested():
 
 @pytest.mark.slow
 def test_an_audit_without_empty_rows_is_that_of_the_others_and_counts_them():
-    frame, groups = made_rows(90)
+    frame, groups = make_rows(90)
     some = frame.copy()
     some.iloc[[4, 9]] = np.nan
     with pytest.warns(FairspanWarning, match="2 rows"):

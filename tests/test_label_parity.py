@@ -11,7 +11,7 @@ from fairspan import FairPCA, GroupMoments, MeanParity, audit, verify
 from fairspan.errors import IncompatibleParameters, InvalidInput, InvalidParameter
 from real_data import data_path
 
-EACH = MeanParity(within_classes="all")
+PARITY_WITHIN_CLASSES = MeanParity(within_classes="all")
 
 
 def table(seed=0, n=240, p=8, k=2, m=2):
@@ -26,12 +26,21 @@ def table(seed=0, n=240, p=8, k=2, m=2):
     return X + 2, groups, y
 
 
-def fit(X, groups, y, d=2, restriction=EACH, criterion="total_error", weights=None, **settings):
+def fit(
+    X,
+    groups,
+    y,
+    d=2,
+    restriction=PARITY_WITHIN_CLASSES,
+    criterion="total_error",
+    weights=None,
+    **settings,
+):
     model = FairPCA(d, criterion=criterion, restriction=restriction, **settings)
     return model.fit(X, y, sensitive_features=groups, sample_weight=weights)
 
 
-def by_hand(X, groups, y, d, classes, weights=None):
+def reference_variance(X, groups, y, d, classes, weights=None):
     """The most variance of all rows in d directions along which each class has equal means."""
     w = np.ones(len(X)) if weights is None else weights
     differences = []
@@ -63,7 +72,7 @@ def test_the_optimum_over_all_rows_with_equal_means_in_each_class(k, chosen, wei
     weights = np.random.default_rng(1).uniform(0.5, 2, len(X)) if weighted else None
     model = fit(X, groups, y, restriction=MeanParity(within_classes=chosen), weights=weights)
     classes = [0, 1, 2] if chosen == "all" else chosen
-    expected = by_hand(X, groups, y, 2, classes, weights)
+    expected = reference_variance(X, groups, y, 2, classes, weights)
     assert model.solution_.objective == pytest.approx(expected, rel=1e-10)
     assert model.solution_.status == "optimal"
     Z = model.transform(X)
@@ -90,7 +99,7 @@ def test_any_criterion(criterion):
     )
 
 
-def test_with_several_attributes_and_obliquely():
+def test_several_attributes_and_oblique_parity():
     X, first, y = table(4, n=500, p=12)
     attributes = np.column_stack([first, np.random.default_rng(4).integers(3, size=500)])
     parity = MeanParity(within_classes="all", attributes="marginal", oblique=True)
@@ -178,8 +187,10 @@ def test_parts_merge_and_are_saved(tmp_path):
     np.testing.assert_array_equal(loaded.scatters, merged.scatters)
     np.testing.assert_array_equal(loaded.by_class.means, merged.by_class.means)
     assert GroupMoments.from_bytes(loaded.to_bytes()).by_class.labels == pairs
-    model = FairPCA(2, criterion="total_error", restriction=EACH).fit_moments(loaded)
-    expected = by_hand(X, groups, y, 2, [0, 1])
+    model = FairPCA(2, criterion="total_error", restriction=PARITY_WITHIN_CLASSES).fit_moments(
+        loaded
+    )
+    expected = reference_variance(X, groups, y, 2, [0, 1])
     assert model.solution_.objective == pytest.approx(expected, rel=1e-9)
     assert verify(model, loaded).holds
     with pytest.raises(InvalidInput, match="has classes of y"):
@@ -199,7 +210,9 @@ def test_small_classes_are_not_shown_to_others():
 
 def test_a_pipeline_passes_y_on():
     X, groups, y = table(11)
-    steps = make_pipeline(StandardScaler(), FairPCA(2, criterion="total_error", restriction=EACH))
+    steps = make_pipeline(
+        StandardScaler(), FairPCA(2, criterion="total_error", restriction=PARITY_WITHIN_CLASSES)
+    )
     Z = steps.fit(X, y, fairpca__sensitive_features=groups).transform(X)
     assert max(spread_of_means(Z, groups, y, each) for each in (0, 1)) <= 1e-10
 
@@ -220,7 +233,7 @@ def test_an_audit_with_labels_fits_again_with_them(folds):
         together = audit(model, X, groups, y=y, clusters=clusters, folds=5)
         assert together.models[0].no_estimates_reason is None
     named = frame_of(X, groups, y)
-    model = FairPCA(2, criterion="total_error", restriction=EACH)
+    model = FairPCA(2, criterion="total_error", restriction=PARITY_WITHIN_CLASSES)
     model.fit(named, "hired", sensitive_features="sex")
     found = audit(model, named, "sex", y="hired", folds=folds).models[0]
     errors = [group.observed_error.value for group in found.groups]
@@ -247,7 +260,7 @@ def test_invalid_arguments_are_refused():
         with pytest.raises(kind, match=words):
             fit(X, groups, classes, **settings)
     with pytest.raises(InvalidInput, match="y to fit, audit, verify"):
-        FairPCA(restriction=EACH).fit_moments(GroupMoments.from_rows(X, groups))
+        FairPCA(restriction=PARITY_WITHIN_CLASSES).fit_moments(GroupMoments.from_rows(X, groups))
     for wrong in ("some", [], 1):
         with pytest.raises(InvalidParameter, match="within_classes is"):
             MeanParity(within_classes=wrong)
@@ -261,7 +274,9 @@ def test_invalid_arguments_are_refused():
 def test_one_group_and_groups_that_are_ignored():
     X, _, y = table(14)
     pca = FairPCA(2, criterion="total_error", missing_groups="ignore").fit(X)
-    model = FairPCA(2, criterion="total_error", missing_groups="ignore", restriction=EACH)
+    model = FairPCA(
+        2, criterion="total_error", missing_groups="ignore", restriction=PARITY_WITHIN_CLASSES
+    )
     np.testing.assert_allclose(model.fit(X, y).components_, pca.components_, atol=1e-10)
     with pytest.warns(UserWarning, match="one group"):
         fit(X, np.zeros(len(X), dtype=int), y)
@@ -274,7 +289,7 @@ def test_the_limit_of_groups_is_one_of_groups():
 def test_rows_fewer_than_their_features_are_fitted_with_matrices():
     X, groups, y = table(17, n=80, p=520)
     model = fit(X, groups, y)
-    expected = by_hand(X, groups, y, 2, [0, 1])
+    expected = reference_variance(X, groups, y, 2, [0, 1])
     assert model.solution_.objective == pytest.approx(expected, rel=1e-9)
 
 
@@ -289,5 +304,5 @@ def test_adult_by_sex_given_income():
     Z = model.transform(X)
     assert max(spread_of_means(Z, groups, y, each) for each in np.unique(y)) <= 1e-10
     scaled = (X - model.mean_) / model.scale_
-    expected = by_hand(scaled, groups, y, 10, np.unique(y))
+    expected = reference_variance(scaled, groups, y, 10, np.unique(y))
     assert model.solution_.objective == pytest.approx(expected, rel=1e-9)

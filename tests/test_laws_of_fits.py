@@ -164,7 +164,7 @@ DATA += ("default_credit:group__education3", "adult_train:group__asian")
 
 
 def data_cases():
-    names = [*real_data.TWO_GROUPS, *real_data.MORE_GROUPS]
+    names = [*real_data.TWO_GROUPS, *real_data.MANY_GROUP_NAMES]
     slow, long = [pytest.mark.slow], [pytest.mark.long]
     marks = dict.fromkeys(DATA[1:], slow) | {DATA[0]: []}
     return [pytest.param(name, marks=marks.get(name, long)) for name in names]

@@ -58,7 +58,7 @@ def test_more_groups_are_the_worst_of_one_against_the_rest():
     assert found > min(each)
 
 
-def of_halves(Z, groups, n, **settings):
+def leakage_of_halves(Z, groups, n, **settings):
     return leakage(Z[:n], groups[:n], Z[n:], groups[n:], **settings)
 
 
@@ -78,21 +78,23 @@ def test_hiding_the_groups_mean_lowers_it():
 def test_same_distribution_gives_the_size_of_chance():
     Z, groups = RNG.normal(size=(4000, 3)), RNG.integers(0, 2, 4000)
     # The statistic's 99.9 % point for two groups of 1000 is 1.95 * sqrt(2 / 1000).
-    assert of_halves(Z, groups, 2000) < 0.088
+    assert leakage_of_halves(Z, groups, 2000) < 0.088
 
 
 def test_it_is_evaluated_on_held_out_rows():
     # More columns than rows: the training rows are always separated.
     Z, groups = RNG.normal(size=(400, 150)), RNG.integers(0, 2, 400)
     assert leakage(Z[:100], groups[:100], Z[:100], groups[:100]) == 1
-    assert of_halves(Z, groups, 100) < 0.35
+    assert leakage_of_halves(Z, groups, 100) < 0.35
 
 
 def test_units_offsets_and_constant_columns_do_not_matter():
     Z, groups = RNG.normal(size=(600, 3)), RNG.integers(0, 2, 600)
     Z[groups == 1] += 0.5
     moved = np.column_stack([Z * [1e-3, 1, 1e5] + [1e3, -7, 1e8], np.full(600, 0.1)])
-    assert of_halves(moved, groups, 300) == pytest.approx(of_halves(Z, groups, 300), abs=1e-12)
+    assert leakage_of_halves(moved, groups, 300) == pytest.approx(
+        leakage_of_halves(Z, groups, 300), abs=1e-12
+    )
 
 
 def test_any_classifier_is_shown_both_parts_in_the_units_of_the_training_rows():
@@ -102,7 +104,7 @@ def test_any_classifier_is_shown_both_parts_in_the_units_of_the_training_rows():
     Z[groups == 1, 0] += 1
     train, test, neighbors = Z[:100], Z[100:], KNeighborsClassifier(15)
     moved = Z * [1e-3, 1e3] + [50.0, -7e4]
-    found = of_halves(moved, groups, 100, classifier=neighbors)
+    found = leakage_of_halves(moved, groups, 100, classifier=neighbors)
     standard = StandardScaler().fit(train)
     fitted = neighbors.fit(standard.transform(train), groups[:100])
     scores = fitted.predict_proba(standard.transform(test))[:, 1]
@@ -120,15 +122,15 @@ def test_a_constant_representation_leaks_nothing():
 def test_columns_that_do_not_vary_change_nothing_and_are_named():
     groups = np.arange(80) % 2
     Z = pd.DataFrame({"u": RNG.normal(size=80) + groups, "flat": 7.1})
-    expected = of_halves(Z[["u"]], groups, 40)
+    expected = leakage_of_halves(Z[["u"]], groups, 40)
     with pytest.warns(FairspanWarning, match="constant column 'flat' of Z_train"):
-        assert of_halves(Z, groups, 40) == expected
+        assert leakage_of_halves(Z, groups, 40) == expected
 
 
 def test_frames_are_matched_by_name_and_lists_are_taken():
     Z, groups = RNG.normal(size=(200, 2)), RNG.integers(0, 2, 200)
     Z[groups == 1, 0] += 2
-    expected = of_halves(Z, groups, 100)
+    expected = leakage_of_halves(Z, groups, 100)
     train = pd.DataFrame(Z[:100], columns=["u", "v"])
     test = pd.DataFrame(Z[100:], columns=["u", "v"], index=np.arange(100, 200))
     found = leakage(train, pd.Series(groups[:100]), test[["v", "u"]], list(groups[100:]))
@@ -204,9 +206,9 @@ def test_another_classifier_may_be_requested():
     # A ring around a core: no line tells them apart, a forest does.
     groups = np.where((Z**2).sum(axis=1) > 1.4, "ring", "core")
     forest = RandomForestClassifier(20, random_state=0)
-    assert of_halves(Z, groups, 200) < 0.4
+    assert leakage_of_halves(Z, groups, 200) < 0.4
     for classifier in (forest, SVC()):
-        assert of_halves(Z, groups, 200, classifier=classifier) > 0.8
+        assert leakage_of_halves(Z, groups, 200, classifier=classifier) > 0.8
     assert not hasattr(forest, "estimators_")
     with pytest.raises(InvalidType, match="decision_function or predict_proba"):
-        of_halves(Z, groups, 200, classifier="svm")
+        leakage_of_halves(Z, groups, 200, classifier="svm")

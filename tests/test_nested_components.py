@@ -88,11 +88,11 @@ def test_two_groups_each_step_meets_the_dual_of_one_direction(seed):
     for step, solution in enumerate(model.solution_.steps):
         first, second = deflate(matrices, model.components_[:step])
 
-        def below(t, first=first, second=second):
+        def excess_over_ends(t, first=first, second=second):
             mixed = top_sum(t * first + (1 - t) * second, 1)
             return mixed - t * top_sum(first, 1) - (1 - t) * top_sum(second, 1)
 
-        highest = -minimize_scalar(below, bounds=(0, 1), options={"xatol": 1e-12}).fun
+        highest = -minimize_scalar(excess_over_ends, bounds=(0, 1), options={"xatol": 1e-12}).fun
         assert solution.objective == pytest.approx(highest, rel=1e-6)
         assert solution.status == "optimal"
 
@@ -170,7 +170,7 @@ def test_rotations_other_names_and_repeated_rows_change_nothing():
             assert theirs.objective == pytest.approx(mine.objective, rel=1e-8)
 
 
-def test_of_components_that_are_as_good_the_one_of_most_pooled_variance_is_taken():
+def test_ties_of_components_are_resolved_by_pooled_variance():
     # The first group alone has the largest error, and varies alike along two axes.
     matrices = np.array([np.diag([9.0, 9, 8]), np.diag([1.0, 2, 0]), np.diag([1.0, 3, 0])])
     model = FairPCA(1, criterion="minimax_error", center="none", nested=True)
@@ -350,7 +350,7 @@ def test_an_audit_names_it_and_says_what_its_gap_is():
 
 
 @pytest.mark.slow
-def test_an_audit_fits_nested_models_anew_as_nested():
+def test_an_audit_refits_nested_models_as_nested():
     model = fit(TWO, 3)
     # Models are fitted anew as they were: another fit would be expected to lose less.
     joint = FairPCA(3).fit(TWO.X, sensitive_features=TWO.labels)

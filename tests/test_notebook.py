@@ -66,7 +66,7 @@ def test_an_audit_shows_the_cells_of_its_text_table_and_its_findings(two):
         assert (finding.severity == "warning") == (finding.code in tables.strong)
 
 
-def test_of_many_groups_all_are_there_in_a_box_that_scrolls():
+def test_many_groups_are_all_in_a_box_that_scrolls():
     for k, scrolls in ((12, False), (30, True)):
         moments = fs.GroupMoments.from_rows(*rows_of(k))
         assert [row[0] for row in render(moments).rows[1:]] == list(moments.labels)

@@ -20,7 +20,7 @@ GRADES = RNG.integers(0, 4, N) * (RACE != "r")
 WEIGHTS = RNG.uniform(0.2, 3, N)
 
 
-def by_hand(labels, groups):
+def reference_distances(labels, groups):
     """Distributions and distances, one cell at a time."""
     names, outcomes = sorted(set(groups)), sorted(set(labels))
     shares = np.array([[np.mean(labels[groups == g] == y) for y in outcomes] for g in names])
@@ -193,12 +193,12 @@ def test_every_form_of_the_columns_gives_the_same(form):
     labels, groups = FORMS[form]()
     assert metrics.label_bias(labels, groups, "f") == metrics.label_bias(LABELS, SEX, "f")
     parity = metrics.statistical_parity(labels, groups, n_bootstrap=0)
-    np.testing.assert_array_equal(parity.distribution, by_hand(LABELS, SEX)[0])
+    np.testing.assert_array_equal(parity.distribution, reference_distances(LABELS, SEX)[0])
 
 
 def test_several_groups_and_outcomes_by_hand():
     parity = metrics.statistical_parity(GRADES, RACE, n_bootstrap=50)
-    shares, distances = by_hand(GRADES, RACE)
+    shares, distances = reference_distances(GRADES, RACE)
     assert parity.outcomes == (0, 1, 2, 3)
     np.testing.assert_allclose(parity.distribution, shares, rtol=1e-14)
     np.testing.assert_allclose(parity.distances, distances, atol=1e-14)
@@ -334,14 +334,14 @@ def test_the_interval_of_a_label_bias_is_newcombes():
 
 
 def test_the_same_seed_gives_the_same_interval():
-    def ends(seed):
+    def interval_ends(seed):
         parity = metrics.statistical_parity(GRADES, RACE, n_bootstrap=100, random_state=seed)
         return parity.low, parity.high
 
-    assert ends(1) == ends(1)
-    assert ends(1) != ends(2)
-    assert ends(np.random.default_rng(1)) == ends(1)
-    assert ends(np.random.RandomState(1)) == ends(np.random.RandomState(1))
+    assert interval_ends(1) == interval_ends(1)
+    assert interval_ends(1) != interval_ends(2)
+    assert interval_ends(np.random.default_rng(1)) == interval_ends(1)
+    assert interval_ends(np.random.RandomState(1)) == interval_ends(np.random.RandomState(1))
 
 
 def test_a_group_of_one_row_has_no_interval():
@@ -369,12 +369,12 @@ def test_frame_and_repr():
     assert f"{parity.high:.4g}" in repr(parity)
 
 
-FEW, GROUPS = [0, 1, 1, 0], ["a", "b", "a", "b"]
+FOUR_LABELS, GROUPS = [0, 1, 1, 0], ["a", "b", "a", "b"]
 REFUSED = {
-    "no such group": ((FEW, GROUPS, "c"), UnknownGroup, r"'c'.*'a', 'b'"),
-    "one group": ((FEW, ["a"] * 4, "a"), InvalidInput, "same group, 'a'"),
+    "no such group": ((FOUR_LABELS, GROUPS, "c"), UnknownGroup, r"'c'.*'a', 'b'"),
+    "one group": ((FOUR_LABELS, ["a"] * 4, "a"), InvalidInput, "same group, 'a'"),
     "too few groups": (
-        (FEW, GROUPS[:3], "a"),
+        (FOUR_LABELS, GROUPS[:3], "a"),
         InvalidInput,
         "4 rows in outcomes, 3 labels in sens",
     ),
@@ -392,19 +392,23 @@ REFUSED = {
         "no outcome in row 3 ",
     ),
     "missing group": (
-        (FEW, ["a", None, "b", "a"], "a"),
+        (FOUR_LABELS, ["a", None, "b", "a"], "a"),
         InvalidInput,
         "row 2 ",
     ),
     "mixed": (([0, "y", 1, 0], GROUPS, "a"), InvalidInput, "text with numbers"),
     "scores": ((np.zeros((4, 2)), GROUPS, "a"), InvalidInput, r"shape \(4, 2\)"),
-    "two columns": ((pd.DataFrame({"a": FEW, "b": FEW}), GROUPS, "a"), InvalidInput, r"\(4, 2\)"),
-    "masked": ((np.ma.masked_equal(FEW, 0), GROUPS, "a"), InvalidInput, "masked"),
+    "two columns": (
+        (pd.DataFrame({"a": FOUR_LABELS, "b": FOUR_LABELS}), GROUPS, "a"),
+        InvalidInput,
+        r"\(4, 2\)",
+    ),
+    "masked": ((np.ma.masked_equal(FOUR_LABELS, 0), GROUPS, "a"), InvalidInput, "masked"),
     "ragged": (([[1], [1, 2]], ["a", "b"], "a"), InvalidInput, "outcomes is not a column"),
     "nothing": (([], [], "a"), InvalidInput, "outcomes is empty"),
     "text": (("labels", GROUPS, "a"), InvalidInput, r"shape \(\)"),
-    "name of a column": ((FEW, "sex", "a"), InvalidInput, "sensitive_features is 'sex'"),
-    "no groups": ((FEW, None, "a"), InvalidInput, "sensitive_features is None"),
+    "name of a column": ((FOUR_LABELS, "sex", "a"), InvalidInput, "sensitive_features is 'sex'"),
+    "no groups": ((FOUR_LABELS, None, "a"), InvalidInput, "sensitive_features is None"),
     "dates": (
         (np.array(["2020-01-01"] * 4, dtype="datetime64[D]"), GROUPS, "a"),
         InvalidType,
@@ -415,12 +419,16 @@ REFUSED = {
         InvalidType,
         r"outcomes contains \{1\}, of type set",
     ),
-    "uneven mapping": ((FEW, {"s": GROUPS, "t": [1]}, "a"), InvalidInput, "lengths 1, 4"),
-    "mapping to a number": ((FEW, {"s": 1}, "a"), InvalidInput, "lengths 0"),
-    "uneven tuples": ((FEW, [("a", 1), ("b",), ("a", 2), ("b", 1)], "a"), InvalidInput, "mix"),
-    "a scalar": ((FEW, np.array("a"), "a"), InvalidInput, "sensitive_features is array"),
+    "uneven mapping": ((FOUR_LABELS, {"s": GROUPS, "t": [1]}, "a"), InvalidInput, "lengths 1, 4"),
+    "mapping to a number": ((FOUR_LABELS, {"s": 1}, "a"), InvalidInput, "lengths 0"),
+    "uneven tuples": (
+        (FOUR_LABELS, [("a", 1), ("b",), ("a", 2), ("b", 1)], "a"),
+        InvalidInput,
+        "mix",
+    ),
+    "a scalar": ((FOUR_LABELS, np.array("a"), "a"), InvalidInput, "sensitive_features is array"),
     "another order": (
-        (pd.Series(FEW), pd.Series(GROUPS, index=[3, 2, 1, 0]), "a"),
+        (pd.Series(FOUR_LABELS), pd.Series(GROUPS, index=[3, 2, 1, 0]), "a"),
         InvalidInput,
         r"sensitive_features.loc\[outcomes.index\]",
     ),
@@ -448,7 +456,7 @@ def test_bad_input_suggests_a_remedy(case):
 )
 def test_bad_settings(setting, kind):
     with pytest.raises(kind, match=next(iter(setting))):
-        metrics.statistical_parity(FEW, GROUPS, **setting)
+        metrics.statistical_parity(FOUR_LABELS, GROUPS, **setting)
 
 
 @pytest.mark.parametrize(

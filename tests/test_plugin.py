@@ -1,4 +1,4 @@
-"""A package of somebody else, tests/plugin: its parts work wherever built-in ones do."""
+"""Parts of a foreign package, tests/plugin, work wherever built-in ones do."""
 
 import copy
 import json
@@ -295,7 +295,7 @@ class PlantedError(DoubledError):
 
 
 @pytest.mark.parametrize("criterion", [DoubledError(3.0), LargestShareLost()], ids=str)
-def test_what_a_part_does_not_say_is_the_default(criterion, moments):
+def test_optional_members_of_parts_have_defaults(criterion, moments):
     """The object that was passed stays as it is, and a fit can be pickled and copied."""
     fair = FairPCA(2, criterion=criterion).fit_moments(moments)
     assert fair.criterion is criterion
@@ -541,7 +541,7 @@ def test_the_command_line_reports_with_criterion_and_display(run, data, tmp_path
         (("--solver", SOLVER, "--solver-param", "steps=1"), "received the parameter 'steps'"),
     ],
 )
-def test_what_the_command_line_cannot_use_is_said(run, data, tmp_path, words, said):
+def test_parts_that_the_command_line_cannot_use_are_named(run, data, tmp_path, words, said):
     status, _, error = run("fit", data, "--group", "group", "-o", tmp_path / "model", *words)
     assert status == 2
     assert said in " ".join(error.split())

@@ -27,14 +27,14 @@ def terminal():
 
 
 @contextmanager
-def shown_on(terminal):
+def show_progress_on(terminal):
     """Show progress on standard error, which is this terminal."""
     with redirect_stderr(terminal), fs.show_progress():
         yield
 
 
 @pytest.fixture
-def at_once(monkeypatch):
+def immediate_progress(monkeypatch):
     """Every change is shown."""
     monkeypatch.setattr(progress, "_DELAY", 0)
     monkeypatch.setattr(progress, "_INTERVAL", 0)
@@ -49,12 +49,12 @@ def rows():
     return X, groups
 
 
-def states(terminal):
+def line_texts(terminal):
     """Return all texts that lines had, one after the other."""
     return [part.strip() for part in re.split(r"[\r\n]", terminal.getvalue()) if part.strip()]
 
 
-def left(terminal):
+def final_lines(terminal):
     """Return the lines that a terminal shows in the end, after overwriting."""
     lines = []
     for line in terminal.getvalue().split("\n"):
@@ -65,28 +65,28 @@ def left(terminal):
     return [line for line in lines if line]
 
 
-@pytest.mark.usefixtures("at_once")
+@pytest.mark.usefixtures("immediate_progress")
 def test_an_audit_shows_its_parts_and_the_fit_inside_and_leaves_nothing(rows, terminal):
     X, groups = rows
     fair = fs.FairPCA(2).fit(X, sensitive_features=groups)
-    with shown_on(terminal):
+    with show_progress_on(terminal):
         found = fs.audit(fair, X, groups, folds=5)
-    parts = [line for line in states(terminal) if line.startswith("refitting without each")]
+    parts = [line for line in line_texts(terminal) if line.startswith("refitting without each")]
     assert any("| 3/5 [" in line for line in parts), parts
     assert any("fitting minimax loss: 2 eigenproblems" in line for line in parts)
-    assert left(terminal) == []
+    assert final_lines(terminal) == []
     assert found.to_dict() == fs.audit(fair, X, groups, folds=5).to_dict()
 
 
 @pytest.mark.slow
-@pytest.mark.usefixtures("at_once")
+@pytest.mark.usefixtures("immediate_progress")
 def test_a_report_names_its_steps(rows, terminal, tmp_path):
     X, groups = rows
-    with shown_on(terminal):
+    with show_progress_on(terminal):
         fs.write_report(
             tmp_path / "r.html", X, groups, n_components=2, compare=["minimax_error"], folds=5
         )
-    shown = states(terminal)
+    shown = line_texts(terminal)
     for what in (
         "comparing criteria: 1 criteria",
         "refitting without each fold: 5 folds",
@@ -97,10 +97,10 @@ def test_a_report_names_its_steps(rows, terminal, tmp_path):
     done = [int(re.match(r"making the report: +(\d+)%", line)[1]) for line in shown]
     assert done == sorted(done)
     assert 50 < done[-1] < 100
-    assert left(terminal) == []
+    assert final_lines(terminal) == []
 
 
-@pytest.mark.usefixtures("at_once")
+@pytest.mark.usefixtures("immediate_progress")
 @pytest.mark.parametrize(
     "solver",
     [fs.DualNewton(), fs.MultiplicativeWeights(max_iter=20), WeightGrid(31)],
@@ -109,7 +109,7 @@ def test_a_report_names_its_steps(rows, terminal, tmp_path):
 def test_every_solver_is_counted_that_of_another_package_too(rows, terminal, solver):
     X, groups = rows
     some = groups != "c"
-    with shown_on(terminal):
+    with show_progress_on(terminal):
         fair = fs.FairPCA(2, solver=solver).fit(X[some], sensitive_features=groups[some])
     shown = re.findall(r"fitting minimax loss: (\d+) eigenproblems", terminal.getvalue())
     # Of those that the solution counts, some were known before: each group's own.
@@ -118,24 +118,24 @@ def test_every_solver_is_counted_that_of_another_package_too(rows, terminal, sol
     np.testing.assert_array_equal(fair.components_, alone.components_)
 
 
-def test_what_takes_less_than_the_delay_is_not_shown(rows, terminal, monkeypatch):
+def test_steps_shorter_than_the_delay_are_not_shown(rows, terminal, monkeypatch):
     X, groups = rows
     monkeypatch.setattr(progress, "_DELAY", 3600.0)
-    with shown_on(terminal):
+    with show_progress_on(terminal):
         fs.FairPCA(2, criterion="total_error").fit(X, sensitive_features=groups)
     assert terminal.getvalue() == ""
 
 
-@pytest.mark.usefixtures("at_once")
+@pytest.mark.usefixtures("immediate_progress")
 def test_no_thread_is_started(terminal):
     before = threading.active_count()
-    with shown_on(terminal), Stage("counting", 3) as stage:
+    with show_progress_on(terminal), Stage("counting", 3) as stage:
         stage.advance()
         assert threading.active_count() == before
-    assert states(terminal)
+    assert line_texts(terminal)
 
 
-@pytest.mark.usefixtures("at_once")
+@pytest.mark.usefixtures("immediate_progress")
 def test_nothing_is_shown_where_no_terminal_is(rows, capfd):
     X, groups = rows
     with fs.show_progress():
@@ -143,7 +143,7 @@ def test_nothing_is_shown_where_no_terminal_is(rows, capfd):
     assert capfd.readouterr() == ("", "")
 
 
-def test_where_no_terminal_is_lines_say_how_far_it_is(rows, capfd, monkeypatch):
+def test_progress_is_written_as_lines_without_a_terminal(rows, capfd, monkeypatch):
     X, groups = rows
     monkeypatch.setattr(progress, "_LINE_INTERVAL", 0)
     fair = fs.FairPCA(2).fit(X, sensitive_features=groups)
@@ -155,7 +155,7 @@ def test_where_no_terminal_is_lines_say_how_far_it_is(rows, capfd, monkeypatch):
 
 
 @pytest.mark.long
-@pytest.mark.usefixtures("at_once")
+@pytest.mark.usefixtures("immediate_progress")
 def test_a_program_that_imports_what_notebooks_are_made_of_is_none(rows, capfd):
     import ipykernel.kernelapp  # noqa: F401  (it brings IPython, and no shell)
 
@@ -165,7 +165,7 @@ def test_a_program_that_imports_what_notebooks_are_made_of_is_none(rows, capfd):
     assert capfd.readouterr() == ("", "")
 
 
-@pytest.mark.usefixtures("at_once")
+@pytest.mark.usefixtures("immediate_progress")
 def test_the_work_of_other_threads_is_not_shown(terminal):
     """Somebody else's thread, which asked for no progress, shows none."""
 
@@ -173,41 +173,41 @@ def test_the_work_of_other_threads_is_not_shown(terminal):
         with Stage("elsewhere", 1) as stage:
             stage.advance()
 
-    with shown_on(terminal):
+    with show_progress_on(terminal):
         other = threading.Thread(target=work)
         other.start()
         other.join()
     assert terminal.getvalue() == ""
 
 
-@pytest.mark.usefixtures("at_once")
+@pytest.mark.usefixtures("immediate_progress")
 def test_it_is_over_when_work_fails(terminal):
     def divide():
-        with shown_on(terminal), Stage("dividing", 2) as stage:
+        with show_progress_on(terminal), Stage("dividing", 2) as stage:
             stage.advance()
             return 1 / 0
 
     with pytest.raises(ZeroDivisionError):
         divide()
     assert "dividing" in terminal.getvalue()
-    assert left(terminal) == []
+    assert final_lines(terminal) == []
     before = terminal.getvalue()
     with Stage("later", 1) as stage:
         stage.advance()
     assert terminal.getvalue() == before
 
 
-@pytest.mark.usefixtures("at_once")
+@pytest.mark.usefixtures("immediate_progress")
 def test_a_warning_has_a_line_of_its_own(terminal):
     with warnings.catch_warnings():
         warnings.simplefilter("always", FairspanWarning)
         warnings.showwarning = lambda message, *_: terminal.write(f"{message}\n")
-        with shown_on(terminal), Stage("reading", 9) as stage:
+        with show_progress_on(terminal), Stage("reading", 9) as stage:
             stage.advance()
             warn("look here")
             stage.advance()
-    assert left(terminal) == ["look here"]
-    assert re.match(r"reading:  22%.* 2/9 ", states(terminal)[-1])
+    assert final_lines(terminal) == ["look here"]
+    assert re.match(r"reading:  22%.* 2/9 ", line_texts(terminal)[-1])
 
 
 NOTEBOOK = """
@@ -231,8 +231,8 @@ def test_a_notebook_shows_the_bar_under_the_cell_and_clears_it():
     for output in notebook.cells[0].outputs:
         assert output["output_type"] == "stream"
         shown.write(output["text"])
-    assert any(re.match(r"fitting minimax loss: \d+ eigenpr", line) for line in states(shown))
-    assert left(shown) == []
+    assert any(re.match(r"fitting minimax loss: \d+ eigenpr", line) for line in line_texts(shown))
+    assert final_lines(shown) == []
 
 
 def test_the_line_of_a_log_shows_the_time_of_a_fit_of_unknown_length(rows, monkeypatch, capsys):

@@ -9,7 +9,7 @@ from fairspan import FairPCA, FairSubspace, GroupMoments, regression
 from fairspan.errors import InvalidInput, InvalidParameter, InvalidType
 
 # Data, and the column that is explained.
-REAL = {
+REAL_DATA = {
     "default_credit": ("default_credit:group__education", "LIMIT_BAL"),
     "wine_quality": ("wine_quality:group__colour", -1),
     "energy": ("energy:group__orientation_lt4", -1),
@@ -21,7 +21,7 @@ REAL = {
 
 def design(name):
     """X without the target, y, groups and names; constant and dependent columns left out."""
-    source, target = REAL[name]
+    source, target = REAL_DATA[name]
     rows = real_data.load(source)
     y = rows.feature_names.index(target) if isinstance(target, str) else target
     y %= rows.X.shape[1]
@@ -38,13 +38,13 @@ def moments_of(X, y, groups, weights=None):
     return GroupMoments.from_rows(np.column_stack([X[:, :2], y, X[:, 2:]]), groups, weights)
 
 
-def close(found, expected, rtol=1e-9):
+def assert_close(found, expected, rtol=1e-9):
     """Relative to the size of each figure."""
     np.testing.assert_allclose(found, expected, rtol=rtol)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", REAL)
+@pytest.mark.parametrize("name", REAL_DATA)
 def test_real_data_give_statsmodels_and_scikit_learns_figures(name):
     import statsmodels.api as sm
     from sklearn.linear_model import LinearRegression
@@ -63,14 +63,14 @@ def test_real_data_give_statsmodels_and_scikit_learns_figures(name):
     assert np.max(np.abs(fit.coefficients * scale - reference.params[1:]) / standard) < rtol
     covariance = to_original @ reference.cov_params() @ to_original.T
     errors = np.sqrt(np.diag(covariance))
-    close(fit.standard_errors, errors[:-1], rtol)
-    close(fit.intercept_standard_error, errors[-1], rtol)
+    assert_close(fit.standard_errors, errors[:-1], rtol)
+    assert_close(fit.intercept_standard_error, errors[-1], rtol)
     np.testing.assert_allclose(
         fit.covariance / np.outer(errors, errors), covariance / np.outer(errors, errors), atol=rtol
     )
-    close(fit.intercept, (to_original @ reference.params)[-1], rtol)
-    close(fit.r2, reference.rsquared)
-    close(fit.residual_variance, reference.scale)
+    assert_close(fit.intercept, (to_original @ reference.params)[-1], rtol)
+    assert_close(fit.r2, reference.rsquared)
+    assert_close(fit.residual_variance, reference.scale)
     assert fit.degrees_of_freedom == reference.df_resid
     assert fit.n_rows == len(y)
     # In raw units scikit-learn drops directions of small variance (Parkinsons: 0.6 % off).
@@ -78,7 +78,7 @@ def test_real_data_give_statsmodels_and_scikit_learns_figures(name):
     # Predictions near zero are differences of large ones: relative to the target's spread.
     np.testing.assert_allclose(fit.predict(X) / y.std(), theirs / y.std(), rtol=1e-9, atol=1e-9)
     residuals = y - theirs
-    close(fit.group_errors, [np.mean(residuals[groups == g] ** 2) for g in fit.groups])
+    assert_close(fit.group_errors, [np.mean(residuals[groups == g] ** 2) for g in fit.groups])
 
 
 def small(n=400, p=4):
@@ -94,7 +94,7 @@ def fit_model(X, y, groups, weights=None):
 
 def assert_same(found, expected, names=("coefficients", "covariance", "group_errors"), rtol=1e-9):
     for name in names:
-        close(getattr(found, name), getattr(expected, name), rtol)
+        assert_close(getattr(found, name), getattr(expected, name), rtol)
 
 
 @pytest.mark.slow
@@ -105,14 +105,14 @@ def test_weights_are_those_of_weighted_least_squares():
     weights = np.random.default_rng(1).uniform(0.1, 5, len(y))
     fit = fit_model(X, y, groups, weights)
     reference = sm.WLS(y, sm.add_constant(X), weights=weights).fit()
-    close([fit.intercept, *fit.coefficients], reference.params)
-    close([fit.intercept_standard_error, *fit.standard_errors], reference.bse)
-    close(fit.r2, reference.rsquared)
-    close(fit.residual_variance, reference.scale)
+    assert_close([fit.intercept, *fit.coefficients], reference.params)
+    assert_close([fit.intercept_standard_error, *fit.standard_errors], reference.bse)
+    assert_close(fit.r2, reference.rsquared)
+    assert_close(fit.residual_variance, reference.scale)
     squares = reference.resid**2
     expected = [np.average(squares[groups == g], weights=weights[groups == g]) for g in "abc"]
-    close(fit.group_errors, expected)
-    close(fit_model(X, y, groups, 2 * weights).covariance, fit.covariance)
+    assert_close(fit.group_errors, expected)
+    assert_close(fit_model(X, y, groups, 2 * weights).covariance, fit.covariance)
 
 
 def test_integer_weights_repeat_rows_but_add_no_degrees_of_freedom():
@@ -123,7 +123,7 @@ def test_integer_weights_repeat_rows_but_add_no_degrees_of_freedom():
     assert_same(weighted, repeated, ("coefficients", "group_errors"))
     assert (weighted.n_rows, repeated.n_rows) == ((weights > 0).sum(), weights.sum())
     ratio = repeated.degrees_of_freedom / weighted.degrees_of_freedom
-    close(weighted.covariance, repeated.covariance * ratio)
+    assert_close(weighted.covariance, repeated.covariance * ratio)
 
 
 def test_large_offsets_cost_only_what_rounding_the_rows_does():
@@ -145,17 +145,17 @@ def test_frames_name_their_columns():
     fit = regression.least_squares(moments, "y")
     assert fit.feature_names == tuple("uvwx")
     assert fit.target == "y"
-    close(fit.coefficients, regression.least_squares(moments, 1).coefficients)
-    close(fit.coefficients, regression.least_squares(moments, -4).coefficients)
+    assert_close(fit.coefficients, regression.least_squares(moments, 1).coefficients)
+    assert_close(fit.coefficients, regression.least_squares(moments, -4).coefficients)
     expected = LinearRegression().fit(X, y).predict(X)
-    close(fit.predict(frame[["x", "s", "w", "y", "v", "u"]]), expected)
-    close(fit.predict(X), expected)
+    assert_close(fit.predict(frame[["x", "s", "w", "y", "v", "u"]]), expected)
+    assert_close(fit.predict(X), expected)
 
 
 def test_a_perfect_fit_has_no_errors():
     X, _, groups = small()
     fit = fit_model(X, X @ [1.0, 2, 3, 4] + 5, groups)
-    close(fit.coefficients, [1, 2, 3, 4])
+    assert_close(fit.coefficients, [1, 2, 3, 4])
     assert fit.r2 == pytest.approx(1, abs=1e-12)
     assert (fit.standard_errors < 1e-6).all()
     assert (fit.group_errors >= 0).all()
@@ -172,18 +172,20 @@ def test_principal_component_regression_is_least_squares_on_the_scores(d):
     fit = regression.principal_component_regression(moments_of(X, y, groups), 2, fair)
     Z = fair.transform(X)
     reference = sm.OLS(y, sm.add_constant(Z)).fit()
-    close(fit.component_coefficients, reference.params[1:], rtol=1e-8)
-    close(fit.component_standard_errors, reference.bse[1:])
-    close(fit.component_intercept, reference.params[0])
-    close(fit.r2, reference.rsquared, rtol=1e-8)
+    assert_close(fit.component_coefficients, reference.params[1:], rtol=1e-8)
+    assert_close(fit.component_standard_errors, reference.bse[1:])
+    assert_close(fit.component_intercept, reference.params[0])
+    assert_close(fit.r2, reference.rsquared, rtol=1e-8)
     assert fit.degrees_of_freedom == len(y) - d - 1
-    close(fit.predict(X), reference.fittedvalues, rtol=1e-8)
+    assert_close(fit.predict(X), reference.fittedvalues, rtol=1e-8)
     residuals = reference.resid**2
-    close(fit.group_errors, [residuals[groups == g].mean() for g in fit.groups])
+    assert_close(fit.group_errors, [residuals[groups == g].mean() for g in fit.groups])
     assert np.linalg.matrix_rank(fit.covariance[:-1, :-1] * np.outer(fair.scale_, fair.scale_)) == d
     at_rows = np.column_stack([X, np.ones(len(X))])[:50]
     expected = reference.get_prediction(sm.add_constant(Z)[:50]).se_mean
-    close(np.sqrt(np.einsum("ni,ij,nj->n", at_rows, fit.covariance, at_rows)), expected, rtol=1e-6)
+    assert_close(
+        np.sqrt(np.einsum("ni,ij,nj->n", at_rows, fit.covariance, at_rows)), expected, rtol=1e-6
+    )
 
 
 def test_all_components_are_ordinary_least_squares():
@@ -206,7 +208,7 @@ def test_models_are_matched_by_name():
     fit = regression.principal_component_regression(moments, "y", turned)
     straight = regression.principal_component_regression(moments, "y", PCA(2).fit(X))
     assert_same(fit, straight, ("coefficients", "component_intercept"))
-    close(fit.predict(frame), straight.predict(X))
+    assert_close(fit.predict(frame), straight.predict(X))
 
 
 def test_soft_projections_regress_on_their_coordinates():
@@ -218,8 +220,8 @@ def test_soft_projections_regress_on_their_coordinates():
     soft = FairSubspace(np.sqrt(weights)[:, None] * u[:3], X.mean(axis=0))
     fit = regression.principal_component_regression(moments_of(X, y, groups), 2, soft)
     reference = LinearRegression().fit(soft.transform(X), y)
-    close(fit.component_coefficients, reference.coef_)
-    close(fit.predict(X), reference.predict(soft.transform(X)))
+    assert_close(fit.component_coefficients, reference.coef_)
+    assert_close(fit.predict(X), reference.predict(soft.transform(X)))
 
 
 def test_dependent_columns_are_named_with_what_they_depend_on():
@@ -236,7 +238,7 @@ def test_dependent_columns_are_named_with_what_they_depend_on():
     frame["sum"] = frame["u"] + 1e-4 * np.random.default_rng(1).normal(size=len(y))
     reference = sm.OLS(y, sm.add_constant(frame.drop(columns="y"))).fit()
     near = regression.least_squares(GroupMoments.from_rows(frame, groups), "y")
-    close(near.standard_errors, reference.bse.iloc[1:], rtol=1e-6)
+    assert_close(near.standard_errors, reference.bse.iloc[1:], rtol=1e-6)
 
 
 @pytest.mark.parametrize("offset", [1e6, 1e8])
@@ -256,7 +258,7 @@ def test_fewer_rows_than_columns():
         with pytest.raises(InvalidInput, match=said):
             fit_model(X[:n], y[:n], groups[:n])
     first = regression.principal_component_regression(moments_of(X, y, groups), 2, np.eye(4)[:1])
-    close(first.coefficients[0], LinearRegression().fit(X[:, :1], y).coef_[0])
+    assert_close(first.coefficients[0], LinearRegression().fit(X[:, :1], y).coef_[0])
     assert (first.coefficients[1:] == 0).all()
 
 
@@ -264,7 +266,7 @@ NUMBERS = np.random.default_rng(3).normal(size=(20, 3))
 
 
 @pytest.fixture(scope="module")
-def known():
+def moments_by_name():
     """Rows by name: moments of a frame, of an array, and of one column."""
     frame = pd.DataFrame(NUMBERS, columns=["u", "v", "y"]).assign(still=1.0)
     labels = ["a", "b"] * 10
@@ -292,15 +294,15 @@ def known():
         ("rows", 0, InvalidType, "moments is a ndarray"),
     ],
 )
-def test_bad_targets(known, moments, target, kind, message):
+def test_bad_targets(moments_by_name, moments, target, kind, message):
     with pytest.raises(kind, match=message):
-        regression.least_squares(known[moments], target)
+        regression.least_squares(moments_by_name[moments], target)
 
 
-def test_bad_subspaces(known):
+def test_bad_subspaces(moments_by_name):
     from sklearn.decomposition import PCA
 
-    of_two = PCA(1).fit(known["frame"][["u", "y"]])
+    of_two = PCA(1).fit(moments_by_name["frame"][["u", "y"]])
     for moments, target, subspace, kind, said in (
         ("unnamed", 0, np.eye(3)[:1], InvalidInput, "subspace is of 3 features"),
         ("named", "y", of_two, InvalidInput, r"\('u', 'y'\).*\('u', 'v', 'still'\)"),
@@ -308,10 +310,10 @@ def test_bad_subspaces(known):
         ("still", 0, np.eye(3)[[0, 2]], InvalidInput, "are constant: component 1"),
     ):
         with pytest.raises(kind, match=said):
-            regression.principal_component_regression(known[moments], target, subspace)
+            regression.principal_component_regression(moments_by_name[moments], target, subspace)
 
 
-def uneven(seed, sizes=(30, 70, 100), deviations=(1.0, 2.0, 4.0)):
+def draw_uneven_groups(seed, sizes=(30, 70, 100), deviations=(1.0, 2.0, 4.0)):
     """Rows of three groups with other variances about one regression, and sampling weights."""
     rng, groups = np.random.default_rng(seed), np.repeat([0, 1, 2], sizes)
     X = rng.normal(size=(len(groups), 3)) * [1, 5, 0.1] + [0, 100, 3] + groups[:, None]
@@ -321,7 +323,7 @@ def uneven(seed, sizes=(30, 70, 100), deviations=(1.0, 2.0, 4.0)):
 
 @pytest.mark.parametrize("is_weighted", [False, True])
 def test_variances_by_group_are_those_of_the_rows(is_weighted):
-    X, y, groups, rng = uneven(0)
+    X, y, groups, rng = draw_uneven_groups(0)
     w = rng.random(200) + 0.2 if is_weighted else np.ones(200)
     fit = regression.least_squares(moments_of(X, y, groups, w), 2, variance="by_group")
     A = np.column_stack([X, np.ones(200)])
@@ -347,7 +349,7 @@ def test_variances_by_group_are_those_of_the_rows(is_weighted):
 def test_blocks_give_the_jackknifes_covariance():
     from sklearn.linear_model import LinearRegression
 
-    X, y, groups, rng = uneven(1)
+    X, y, groups, rng = draw_uneven_groups(1)
     w, block = rng.random(200) + 0.2, np.arange(200) % 20
     blocks = [moments_of(X[b], y[b], groups[b], w[b]) for b in (block == i for i in range(20))]
     fit = regression.least_squares(blocks, 2)
@@ -362,7 +364,7 @@ def test_blocks_give_the_jackknifes_covariance():
 
 
 def test_variances_lost_in_rounding_are_refused():
-    X, y, groups, _ = uneven(2, sizes=(1, 50, 50))
+    X, y, groups, _ = draw_uneven_groups(2, sizes=(1, 50, 50))
     X[0] = [1e6, 0, 0]
     moments = moments_of(X, y, groups)
     with pytest.raises(InvalidInput, match="group 0 has too few rows"):

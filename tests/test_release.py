@@ -34,7 +34,7 @@ def test_every_extra_but_spark_is_tried_before_a_release():
 
 
 @pytest.mark.parametrize("key", re.findall(r"@(\w+)", (ROOT / "paper" / "paper.md").read_text()))
-def test_what_the_paper_cites_is_in_its_bibliography(key):
+def test_citations_of_the_paper_are_in_its_bibliography(key):
     assert f"{{{key}," in (ROOT / "paper" / "paper.bib").read_text()
 
 

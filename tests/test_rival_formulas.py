@@ -118,7 +118,7 @@ def test_every_method_except_pca_makes_group_means_equal():
             assert (mean_difference(Z, group) < 1e-10) == (name != "PCA"), name
 
 
-def worst_case_of(p, k, d):
+def solve_worst_case(p, k, d):
     from benchmarks.rows import make_rows
 
     moments = GroupMoments.from_rows(*make_rows(400, p, k))
@@ -132,7 +132,7 @@ def worst_case_of(p, k, d):
 def test_published_methods_for_the_worst_case_end_above_the_optimum_and_near_it():
     from benchmarks import worst_case
 
-    second_moments, best_traces, optimum = worst_case_of(6, 3, 2)
+    second_moments, best_traces, optimum = solve_worst_case(6, 3, 2)
     adam = worst_case.adam_descents(second_moments, best_traces, 2, starts=1, steps=300)
     mirror, lower_bound = worst_case.mirror_prox(second_moments, best_traces, 2, rounds=200)
     for V in (adam, mirror):
@@ -145,7 +145,7 @@ def test_published_methods_for_the_worst_case_end_above_the_optimum_and_near_it(
 def test_published_methods_find_the_best_angle_in_the_plane():
     from benchmarks import worst_case
 
-    second_moments, best_traces, optimum = worst_case_of(2, 2, 1)
+    second_moments, best_traces, optimum = solve_worst_case(2, 2, 1)
     largest_loss = partial(worst_case.largest_loss, second_moments, best_traces)
     smallest_of_grid, _ = minimize_over_angles(largest_loss)
     assert optimum == pytest.approx(smallest_of_grid, rel=1e-6)

@@ -66,7 +66,7 @@ def test_the_smallest_dimension_is_found(case, share):
     assert again.components_.tobytes() == model.components_.tobytes()
 
 
-def test_a_fraction_that_only_infeasible_dimensions_could_keep_is_refused_by_what_is_kept():
+def test_the_refusal_of_an_infeasible_fraction_names_the_feasible_one():
     """Seven components leave the means no direction in which to come closer; six keep .679."""
     settings = SETTINGS["near means"]
     kept = minimum_share(fit(6, **settings), ROWS)

@@ -108,7 +108,7 @@ def test_synthetic_groups():
                 check()
 
 
-def test_by_default_only_missing_groups_are_in_the_way():
+def test_default_checks_fail_only_for_missing_groups():
     for name, check in checks_of(FairPCA()):
         if name not in FAIL_WITHOUT_GROUPS:
             with suppress(SkipTest):

@@ -129,7 +129,7 @@ def test_an_audit_adds_pca_of_the_same_dimension(monkeypatch):
     )
 
 
-def test_with_a_restriction_it_is_mapped_back(monkeypatch):
+def test_soft_projections_are_mapped_back_from_a_restriction(monkeypatch):
     restricted = np.linalg.qr(np.random.default_rng(4).standard_normal((4, 4)))[0]
     basis = restricted[:, :3] * np.sqrt(LB)
     model = soft_fit(monkeypatch, basis, restriction=MeanParity())

@@ -58,7 +58,7 @@ def topics(seed=0, n=400, p=40, groups=("a", "b"), share=0.15):
 
 
 @pytest.fixture
-def through_rows(monkeypatch):
+def low_dense_limit(monkeypatch):
     """Few features are treated as many."""
     monkeypatch.setattr("fairspan.moments.compute.MAX_DENSE_FEATURES", 5)
 
@@ -89,7 +89,7 @@ def test_few_features_are_fitted_by_matrices(kind):
     assert_same_fit(*fit_both(X, labels, weights, kind=kind), status="optimal")
 
 
-@pytest.mark.usefixtures("through_rows")
+@pytest.mark.usefixtures("low_dense_limit")
 @parametrize_diagonal(seed=[0, 1], criterion=CRITERIA)
 def test_every_criterion(criterion, seed):
     X, labels, _ = topics(seed, n=500)
@@ -112,7 +112,7 @@ def same_refusal(X, labels, said, fair):
     return str(told[1])
 
 
-@pytest.mark.usefixtures("through_rows")
+@pytest.mark.usefixtures("low_dense_limit")
 def test_equal_errors_that_are_out_of_reach_tell_the_least_gap():
     X, labels, _ = topics()
     X[labels == "b"] *= 3
@@ -121,7 +121,7 @@ def test_equal_errors_that_are_out_of_reach_tell_the_least_gap():
     assert "restriction" not in told
 
 
-@pytest.mark.usefixtures("through_rows")
+@pytest.mark.usefixtures("low_dense_limit")
 @parametrize_diagonal(
     center=["group", "none"], scale=[False, True], criterion=["minimax_loss", "error_gap"]
 )
@@ -135,7 +135,7 @@ def test_every_center_weights_and_scaling(criterion, scale, center):
         assert relative_error(sparse.scale_, dense.scale_) <= 1e-12
 
 
-@pytest.mark.usefixtures("through_rows")
+@pytest.mark.usefixtures("low_dense_limit")
 @pytest.mark.parametrize("allow_extra", [False, True])
 def test_a_gap_that_stays_open_is_not_called_estimated(allow_extra):
     # Three groups, each with a direction of its own: one component cannot serve them equally.
@@ -154,7 +154,7 @@ def test_a_gap_that_stays_open_is_not_called_estimated(allow_extra):
     assert len(sparse.components_) == len(dense.components_)
 
 
-@pytest.mark.usefixtures("through_rows")
+@pytest.mark.usefixtures("low_dense_limit")
 def test_a_tie_is_resolved_as_with_matrices():
     # Mirror images: at equal weights both groups' first directions are tied.
     side = np.zeros((400, 60))
@@ -169,7 +169,7 @@ def test_a_tie_is_resolved_as_with_matrices():
     assert relative_error(sparse.group_losses_, dense.group_losses_) <= 1e-9
 
 
-@pytest.mark.usefixtures("through_rows")
+@pytest.mark.usefixtures("low_dense_limit")
 def test_more_components_than_the_rows_span():
     X, labels, _ = topics(4, n=40, p=60)
     X[:, 20:] = 0
@@ -178,7 +178,7 @@ def test_more_components_than_the_rows_span():
     np.testing.assert_allclose(sparse.group_errors_, dense.group_errors_, atol=1e-12)
 
 
-@pytest.mark.usefixtures("through_rows")
+@pytest.mark.usefixtures("low_dense_limit")
 @pytest.mark.filterwarnings("ignore:All rows belong to")
 @pytest.mark.parametrize("criterion", ["minimax_loss", "total_error", "robust_error_gap"])
 def test_rows_of_zeros_a_single_group_and_all_components(criterion):
@@ -192,7 +192,7 @@ def test_rows_of_zeros_a_single_group_and_all_components(criterion):
         assert sparse.solution_.status == ("unresolved" if steep else "estimated")
 
 
-@pytest.mark.usefixtures("through_rows")
+@pytest.mark.usefixtures("low_dense_limit")
 @pytest.mark.parametrize(
     "solver",
     ["dual_newton", "multiplicative", pytest.param("riemannian", marks=pytest.mark.slow)],
@@ -210,7 +210,7 @@ def test_other_solvers(solver):
     assert found.solver == solver
 
 
-@pytest.mark.usefixtures("through_rows")
+@pytest.mark.usefixtures("low_dense_limit")
 @parametrize_diagonal(groups=["ab", "abc"], criterion=CRITERIA)
 def test_equal_means_without_matrices(criterion, groups):
     two_alone = ("disparity", "equal_error", "error_gap", "robust_error_gap")
@@ -231,7 +231,7 @@ def test_equal_means_without_matrices(criterion, groups):
     assert verify(sparse, scipy.sparse.csr_array(X), labels, sample_weight=weights).holds
 
 
-@pytest.mark.usefixtures("through_rows")
+@pytest.mark.usefixtures("low_dense_limit")
 def test_equal_means_of_nested_components_without_matrices():
     X, labels, _ = topics()
     sparse, dense = fit_both(X, labels, restriction=MeanParity(), nested=True)
@@ -243,7 +243,7 @@ def test_equal_means_of_nested_components_without_matrices():
     np.testing.assert_allclose(apart, 0, atol=1e-12)
 
 
-@pytest.mark.usefixtures("through_rows")
+@pytest.mark.usefixtures("low_dense_limit")
 def test_equal_means_leave_too_few_directions_without_matrices():
     X, labels, _ = topics(n=60, p=8)
     same_refusal(X, labels, "at most 7", FairPCA(8, restriction=MeanParity()))
@@ -252,7 +252,7 @@ def test_equal_means_leave_too_few_directions_without_matrices():
     np.testing.assert_allclose(whole.components_ @ whole.components_.T, np.eye(7), atol=1e-12)
 
 
-@pytest.mark.usefixtures("through_rows")
+@pytest.mark.usefixtures("low_dense_limit")
 def test_components_that_leave_what_is_allowed_are_not_verified(monkeypatch):
     X, labels, _ = topics()
     rows = scipy.sparse.csr_array(X)
@@ -267,11 +267,11 @@ def test_components_that_leave_what_is_allowed_are_not_verified(monkeypatch):
     assert "leave the allowed directions" in told.messages[0]
 
 
-@pytest.mark.usefixtures("through_rows")
+@pytest.mark.usefixtures("low_dense_limit")
 @pytest.mark.parametrize(
     "restriction", [MeanParity(tolerance=0.1), MeanParity(oblique=True), CovarianceParity()]
 )
-def test_what_needs_matrices_says_so(restriction):
+def test_functions_that_need_matrices_refuse_sparse_moments(restriction):
     X, labels, _ = topics()
     X = scipy.sparse.csr_array(X)
     with pytest.raises(IncompatibleParameters, match="fitted without matrices"):
@@ -287,7 +287,7 @@ def test_what_needs_matrices_says_so(restriction):
         frontier(FairPCA(2).fit(X, sensitive_features=labels).moments_, 2)
 
 
-@pytest.mark.usefixtures("through_rows")
+@pytest.mark.usefixtures("low_dense_limit")
 def test_sparse_rows_with_columns_not_to_correlate_with_get_matrices():
     X, labels, _ = topics()
     model = FairPCA(2, restriction=Uncorrelated([0]))
@@ -301,7 +301,7 @@ def test_sparse_rows_with_columns_not_to_correlate_with_get_matrices():
         model.fit_moments(free.moments_)
 
 
-@pytest.mark.usefixtures("through_rows")
+@pytest.mark.usefixtures("low_dense_limit")
 def test_partial_fit_merges_matrices():
     X, labels, _ = topics()
     whole, parts = FairPCA(3).fit(X, sensitive_features=labels), FairPCA(3)
@@ -345,7 +345,7 @@ def test_rows_that_cannot_be_reduced():
                 refused(scipy.sparse.csr_array(rows))
 
 
-@pytest.mark.usefixtures("through_rows")
+@pytest.mark.usefixtures("low_dense_limit")
 def test_an_audit_has_the_figures_and_intervals_of_the_dense_rows():
     X, labels, weights = topics()
     sparse = scipy.sparse.csc_array(X)
@@ -362,13 +362,13 @@ def test_an_audit_has_the_figures_and_intervals_of_the_dense_rows():
         assert one.observed_loss == pytest.approx(
             other.observed_loss, abs=1e-8 * one.observed_total_variance
         )
-    by_hand = reference_errors(X, labels, fair.components_, fair.mean_, weights)
-    assert relative_error(fair.group_errors_, by_hand) <= 1e-9
-    assert [each.observed_error.value for each in mine.models[0].groups] == pytest.approx(by_hand)
+    reference = reference_errors(X, labels, fair.components_, fair.mean_, weights)
+    assert relative_error(fair.group_errors_, reference) <= 1e-9
+    assert [each.observed_error.value for each in mine.models[0].groups] == pytest.approx(reference)
     assert any("not proven optimal (estimated)" in str(each) for each in mine.findings)
 
 
-@pytest.mark.usefixtures("through_rows")
+@pytest.mark.usefixtures("low_dense_limit")
 def test_metrics_take_sparse_rows():
     X, labels, _ = topics()
     fair = FairPCA(3).fit(X, sensitive_features=labels)
@@ -419,14 +419,14 @@ def test_many_rows_and_features_in_little_memory():
     assert told["mean"] <= 1e-10
 
 
-@pytest.mark.usefixtures("through_rows")
+@pytest.mark.usefixtures("low_dense_limit")
 def test_penalties_prefer_directions_that_no_group_leads_in():
     X, labels, _ = topics(6)
     for penalty in (5.0, 100.0):
         assert_same_fit(*fit_both(X, labels, d=2, criterion=ErrorGap(penalty)))
 
 
-@pytest.mark.usefixtures("through_rows")
+@pytest.mark.usefixtures("low_dense_limit")
 @pytest.mark.parametrize("seed", range(6))
 def test_the_group_that_pca_serves_worse_where_it_leaves_no_error(seed):
     rng = np.random.default_rng(seed)
@@ -437,7 +437,7 @@ def test_the_group_that_pca_serves_worse_where_it_leaves_no_error(seed):
     assert abs(sparse.solution_.objective - dense.solution_.objective) <= 1e-9 * scale
 
 
-@pytest.mark.usefixtures("through_rows")
+@pytest.mark.usefixtures("low_dense_limit")
 def test_features_that_are_zero_everywhere_change_nothing():
     """Leaving them out is faster, and the answer is that of the other features."""
     random = np.random.default_rng(2)

@@ -16,10 +16,10 @@ from fairspan.registry import builtin_names
 
 FloatArray = npt.NDArray[np.float64]
 
-FEW, MANY = (40, 600), (250, 200)
-GROUPS = {n: np.arange(n) % 2 for n, _ in (FEW, MANY)}
+FEW_ROWS, MANY_ROWS = (40, 600), (250, 200)
+GROUPS = {n: np.arange(n) % 2 for n, _ in (FEW_ROWS, MANY_ROWS)}
 # The largest eigenproblem or triangle that a fit of two components may take here.
-MOST = 8
+MAX_DECOMPOSED_SIZE = 8
 
 
 def zeros(n: int, p: int) -> FloatArray:
@@ -50,7 +50,7 @@ def sizes(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """Sizes of all matrices that are decomposed."""
     found: list[int] = []
 
-    def counted(decompose: Callable[..., Any]) -> Callable[..., Any]:
+    def count_sizes(decompose: Callable[..., Any]) -> Callable[..., Any]:
         def run(matrix: Any, *args: Any, **settings: Any) -> Any:
             found.append(min(matrix.shape))
             return decompose(matrix, *args, **settings)
@@ -62,8 +62,8 @@ def sizes(monkeypatch: pytest.MonkeyPatch) -> list[int]:
         (np.linalg, "eigvalsh"),
         (scipy.linalg, "eigh"),
     ):
-        monkeypatch.setattr(module, name, counted(getattr(module, name)))
-    monkeypatch.setattr("fairspan.moments.wide.qr", counted(scipy.linalg.qr))
+        monkeypatch.setattr(module, name, count_sizes(getattr(module, name)))
+    monkeypatch.setattr("fairspan.moments.wide.qr", count_sizes(scipy.linalg.qr))
     return found
 
 
@@ -75,14 +75,14 @@ SETTINGS: tuple[dict[str, Any], ...] = (
 )
 
 
-@pytest.mark.parametrize("shape", [FEW, MANY])
+@pytest.mark.parametrize("shape", [FEW_ROWS, MANY_ROWS])
 @pytest.mark.parametrize("table", TABLES)
 @pytest.mark.parametrize("settings", SETTINGS, ids=["plain", "group", "nested", "parity"])
 def test_a_table_without_variance_takes_no_large_eigenproblem(
     table: Callable[..., Any], shape: tuple[int, int], settings: dict[str, Any], sizes: list[int]
 ) -> None:
     model = FairPCA(2, **settings).fit(table(*shape), sensitive_features=GROUPS[shape[0]])
-    assert max(sizes, default=0) <= MOST
+    assert max(sizes, default=0) <= MAX_DECOMPOSED_SIZE
     assert model.solution_.objective == 0
     assert model.solution_.status == "optimal"
     assert model.group_errors_ == pytest.approx(np.zeros(2), abs=0)
@@ -90,7 +90,7 @@ def test_a_table_without_variance_takes_no_large_eigenproblem(
 
 
 @pytest.mark.parametrize("criterion", builtin_names("criterion"))
-@pytest.mark.parametrize("shape", [FEW, MANY])
+@pytest.mark.parametrize("shape", [FEW_ROWS, MANY_ROWS])
 def test_every_criterion_answers_a_table_of_zeros(
     criterion: str, shape: tuple[int, int], sizes: list[int]
 ) -> None:
@@ -102,7 +102,7 @@ def test_every_criterion_answers_a_table_of_zeros(
         model.fit(zeros(*shape), sensitive_features=GROUPS[shape[0]])
         # A robust gap leaves room for its radius even where errors are zero.
         assert model.solution_.objective == pytest.approx(0, abs=0.04)
-    assert max(sizes, default=0) <= MOST
+    assert max(sizes, default=0) <= MAX_DECOMPOSED_SIZE
 
 
 @pytest.mark.parametrize("on_missing", ["drop", "em"])
@@ -114,10 +114,10 @@ def test_missing_cells_of_a_constant_table(on_missing: str, sizes: list[int]) ->
 
 
 def test_rows_that_are_equal_within_groups_have_one_coordinate(sizes: list[int]) -> None:
-    rows = constant_within_groups(*FEW)
-    model = FairPCA(1).fit(rows, sensitive_features=GROUPS[FEW[0]])
-    assert max(sizes) <= MOST
-    assert np.abs(model.components_[0]) == pytest.approx(np.full(FEW[1], FEW[1] ** -0.5))
+    rows = constant_within_groups(*FEW_ROWS)
+    model = FairPCA(1).fit(rows, sensitive_features=GROUPS[FEW_ROWS[0]])
+    assert max(sizes) <= MAX_DECOMPOSED_SIZE
+    assert np.abs(model.components_[0]) == pytest.approx(np.full(FEW_ROWS[1], FEW_ROWS[1] ** -0.5))
     assert model.group_errors_ == pytest.approx(np.zeros(2), abs=1e-12)
 
 

@@ -44,7 +44,7 @@ CENTERS = ["global", "group", "none"]
 
 
 @pytest.fixture(autouse=True)
-def few_features_are_many(monkeypatch):
+def low_wide_limit(monkeypatch):
     monkeypatch.setattr("fairspan.moments.compute.MIN_WIDE_FEATURES", 5)
 
 
@@ -215,8 +215,8 @@ def test_a_wide_range_of_units_keeps_its_digits():
     thin, dense = fit_both(X, labels, d=5, criterion="total_error")
     axes = np.linalg.svd(X - X.mean(axis=0), full_matrices=False)[2][:5]
     assert projector_distance(thin.components_, axes) <= 1e-7
-    by_hand = reference_errors(X, labels, axes, X.mean(axis=0))
-    assert relative_error(thin.group_errors_, by_hand) <= 1e-6
+    reference = reference_errors(X, labels, axes, X.mean(axis=0))
+    assert relative_error(thin.group_errors_, reference) <= 1e-6
     assert thin.solution_.objective <= dense.solution_.objective * (1 + 1e-6)
 
 
@@ -381,7 +381,7 @@ def test_the_trade_off_of_two_groups():
     assert curve.n_components == 2
 
 
-def test_what_takes_matrices_says_so():
+def test_functions_that_need_matrices_refuse_thin_moments():
     X, labels, _ = rows(25)
     moments = FairPCA(2).fit(X, sensitive_features=labels).moments_
     for refused in (
@@ -467,7 +467,7 @@ def test_batches_of_partial_fit_may_share_an_array():
     )
 
 
-def test_moments_of_another_estimator_are_taken_whatever_they_are():
+def test_moments_of_another_estimator_are_accepted_in_any_representation():
     X = np.random.default_rng(9).standard_normal((40, 60))
     fair = FairPCA(2).fit(X, sensitive_features=["a", "b"] * 20)
     assert fair.solution_.eigensolver == "thin"

@@ -190,8 +190,8 @@ def test_each_vertex_is_a_subspace_of_d_dimensions(center, scale):
             subspace.components @ subspace.components.T, np.eye(2), atol=1e-12
         )
         point = {"global": subspace.mean / divisor, "group": None, "none": np.zeros(5)}[center]
-        by_hand = reference_errors(X / divisor, labels, subspace.components, point)
-        np.testing.assert_allclose(curve.errors[i], by_hand, rtol=1e-9)
+        reference = reference_errors(X / divisor, labels, subspace.components, point)
+        np.testing.assert_allclose(curve.errors[i], reference, rtol=1e-9)
         np.testing.assert_array_equal(subspace.mean, mean)
         assert (subspace.center, subspace.certificate) == (center, None)
         assert (subspace.scale is not None) == scale

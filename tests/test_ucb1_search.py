@@ -63,7 +63,7 @@ def test_scores_are_those_of_a_grid_search_on_the_same_splits():
     assert fitted.best_params_ == table["params"][fitted.best_index_]
 
 
-def test_with_equal_pulls_the_table_is_that_of_a_grid_search():
+def test_the_table_with_equal_pulls_is_that_of_a_grid_search():
     # As many pulls as settings: every setting is tried once, on the same split.
     from sklearn.model_selection import GridSearchCV
 
@@ -265,8 +265,8 @@ def test_weights_are_split_with_the_rows_and_routed_to_the_scorer():
             X, y, sample_weight=WEIGHTS
         )
         train, test = splits_of(np.zeros(90, dtype=int), 1)[0]
-        by_hand = Ridge(alpha=0.1).fit(X[train], y[train], WEIGHTS[train]).predict(X[test])
-        expected = -np.average((y[test] - by_hand) ** 2, weights=WEIGHTS[test])
+        reference = Ridge(alpha=0.1).fit(X[train], y[train], WEIGHTS[train]).predict(X[test])
+        expected = -np.average((y[test] - reference) ** 2, weights=WEIGHTS[test])
         assert fitted.cv_results_["split0_test_score"][0] == pytest.approx(expected, rel=1e-12)
         whole = fitted.score(X, y, sample_weight=WEIGHTS)
         assert whole == pytest.approx(
@@ -486,7 +486,7 @@ def test_bounds_by_hand():
     assert policy.select() == 2
 
 
-def test_what_is_read_is_a_copy():
+def test_attributes_are_copies():
     policy = play([[1.0], [0.0]])
     for read in (policy.counts, policy.means, policy.upper_confidence_bounds()):
         read[:] = 7

@@ -55,8 +55,8 @@ def test_total_error_is_that_of_pca_in_what_the_columns_leave():
     axis = rows.T @ (beside - beside.mean())
     left = np.linalg.svd(axis, full_matrices=True)[0][:, 1:]
     sizes = np.linalg.svd(rows @ left, compute_uv=False)
-    by_hand = (rows**2).sum() - (sizes[:2] ** 2).sum()
-    assert fair.solution_.objective == pytest.approx(by_hand / len(rows), rel=1e-12)
+    reference = (rows**2).sum() - (sizes[:2] ** 2).sum()
+    assert fair.solution_.objective == pytest.approx(reference / len(rows), rel=1e-12)
 
 
 def test_indicators_of_the_groups_make_mean_parity():

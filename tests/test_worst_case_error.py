@@ -152,11 +152,11 @@ def test_a_search_chooses_what_neg_error_plus_gap_prefers():
     search.fit(X, GROUPS, sensitive_features=GROUPS)
     scores = search.cv_results_["mean_test_score"]
     for penalty, score in zip(grid["criterion__penalty"], scores, strict=True):
-        by_hand = []
+        reference = []
         for train, test in folds:
             fit = fs.FairPCA(2, criterion=fs.RobustErrorGap(penalty, 0.15))
             fit.fit(X[train], sensitive_features=GROUPS[train])
             errors = -fit.score_samples(X[test])
             gap = errors[GROUPS[test] == "a"].mean() - errors[GROUPS[test] == "b"].mean()
-            by_hand.append(-errors.mean() - abs(gap))
-        assert score == pytest.approx(np.mean(by_hand))
+            reference.append(-errors.mean() - abs(gap))
+        assert score == pytest.approx(np.mean(reference))

@@ -1,4 +1,4 @@
-"""Tables drawn from distributions that are known, and what is true of models fitted to them."""
+"""Tables drawn from known distributions, and the true losses of models fitted to them."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field

@@ -1,4 +1,4 @@
-"""Rows whose optimum double precision cannot resolve, and what must not be said of them."""
+"""Rows whose optimum double precision cannot resolve, and claims that must not be made."""
 
 import numpy as np
 

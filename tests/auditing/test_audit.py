@@ -49,7 +49,7 @@ MODELS = {
 
 
 @pytest.fixture(scope="module")
-def fitted():
+def fitted_models():
     """Every model by name, fitted to the same rows."""
     return {
         name: clone(model).fit(
@@ -60,15 +60,15 @@ def fitted():
 
 
 @pytest.fixture(scope="module")
-def audited(fitted):
+def audited_models(fitted_models):
     """One audit of all of them."""
-    return {model.name: model for model in audit(fitted, X, GROUPS, folds=None).models}
+    return {model.name: model for model in audit(fitted_models, X, GROUPS, folds=None).models}
 
 
 @pytest.mark.parametrize("name", MODELS)
-def test_errors_are_those_of_the_models_own_reconstruction(name, fitted, audited):
-    expected = reconstruction_errors(fitted[name])
-    for group in audited[name].groups:
+def test_errors_are_those_of_the_models_own_reconstruction(name, fitted_models, audited_models):
+    expected = reconstruction_errors(fitted_models[name])
+    for group in audited_models[name].groups:
         assert group.observed_error.value == pytest.approx(expected[group.group], rel=1e-9)
 
 
@@ -93,8 +93,8 @@ def test_plain_pca_is_added_where_a_model_carries_moments_and_named_by_what_diff
     assert [model.name for model in audit(models(), X, GROUPS, folds=None).models] == names
 
 
-def test_plain_pca_is_added_once_for_each_center(audited):
-    assert list(audited) == [*MODELS, "PCA center=global", "PCA center=none"]
+def test_plain_pca_is_added_once_for_each_center(audited_models):
+    assert list(audited_models) == [*MODELS, "PCA center=global", "PCA center=none"]
 
 
 def test_figures_against_numpy():
@@ -222,7 +222,7 @@ def moments_of(*labels):
 
 
 @cache
-def ordinary():
+def plain_pca():
     return PCA(2).fit(X)
 
 
@@ -237,7 +237,7 @@ def ordinary():
         (lambda: audit(fit_model(), X, np.repeat([1, 2], 75)), UnknownGroup, "'a', 'b'"),
         (lambda: audit(fit_model()), InvalidInput, "neither"),
         (lambda: audit(fit_model(), X, moments=moments_of("a", "b")), InvalidInput, "both"),
-        (lambda: audit(ordinary(), X), InvalidInput, "sensitive_features is missing"),
+        (lambda: audit(plain_pca(), X), InvalidInput, "sensitive_features is missing"),
         *(
             (lambda model=model: audit(model, X, GROUPS), InvalidType, "fitted models")
             for model in (PCA(2), FairPCA(2), object(), None, "pca")
@@ -245,7 +245,7 @@ def ordinary():
         (lambda: audit({}, X, GROUPS), InvalidInput, "empty mapping"),
         (lambda: audit(np.ones((2, 5)), X, GROUPS), InvalidInput, "orthonormal"),
         (
-            lambda: audit({"1": ordinary(), "2": np.eye(3)[:1]}, X, GROUPS),
+            lambda: audit({"1": plain_pca(), "2": np.eye(3)[:1]}, X, GROUPS),
             InvalidInput,
             "different features",
         ),

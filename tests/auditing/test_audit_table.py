@@ -194,7 +194,7 @@ def test_tables_show_shares_of_the_variance_of_each_group():
         result.table(unit="percent")
 
 
-def test_columns_that_tell_nothing_are_left_out():
+def test_uninformative_columns_are_omitted():
     clear = cross_fitted()
     headings = [column.heading for column in clear.table().columns]
     assert headings[-1] == "state"

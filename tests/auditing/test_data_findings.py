@@ -1,4 +1,4 @@
-"""Data that cannot mean what they seem to: where each finding comes, and where it must not."""
+"""Findings about the data: where each must appear, and where it must not."""
 
 import json
 
@@ -32,7 +32,7 @@ def with_column(values, name="SEX"):
     return pd.DataFrame(X, columns=["w", "x", "y", "z"]).assign(**{name: values})
 
 
-def real(name, code, d=2, without=(), **settings):
+def find_in_real_data(name, code, d=2, without=(), **settings):
     """A finding of a real data set, from its moments."""
     rows = real_data.load(name)
     kept = [i for i, each in enumerate(rows.feature_names) if each not in without]
@@ -105,24 +105,24 @@ def test_real_columns_that_are_the_group_and_their_absence():
         ("adult_train:group__sex", "sex_male"),
         ("german_credit:group__sex", "A9_2"),
     ):
-        [finding] = real(name, "FS401")
+        [finding] = find_in_real_data(name, "FS401")
         assert finding.columns == (column,)
-        assert not real(name, "FS401", without=[column])
+        assert not find_in_real_data(name, "FS401", without=[column])
 
 
 @pytest.mark.parametrize(
     "name", ["image_segmentation:group__class", "wine_quality:group__colour", "compas:group__race"]
 )
 def test_real_columns_that_only_differ_much_between_groups_are_not_named(name):
-    assert not real(name, "FS401")
+    assert not find_in_real_data(name, "FS401")
 
 
 # A row number
 
 
-def swap(values, here):
+def swap_neighbors(values, position):
     values = values.copy()
-    values[[here, here + 1]] = values[[here + 1, here]]
+    values[[position, position + 1]] = values[[position + 1, position]]
     return values
 
 
@@ -131,8 +131,8 @@ COLUMNS = {
     "rises": UP,
     "falls": 1e9 - UP,
     "uneven": np.cumsum(RNG.random(300)),
-    "back": swap(UP, 50),
-    "back at the end": swap(UP, 298),
+    "back": swap_neighbors(UP, 50),
+    "back at the end": swap_neighbors(UP, 298),
     "a tie": np.where(UP == 151, 150, UP),
     "shuffled": RNG.permutation(300).astype(float),
     "constant": np.ones(300),
@@ -165,7 +165,7 @@ def test_a_shuffled_column_that_is_named_like_an_identifier_is_named():
     assert not find("FS402", model, rows[:19], groups[:19])
 
 
-def test_few_rows_parts_out_of_order_and_moments_tell_nothing_of_the_order(tmp_path):
+def test_the_order_is_unknown_with_few_rows_shuffled_parts_or_moments(tmp_path):
     rows = pd.DataFrame(X).rename(columns=str).assign(rising=UP, group=GROUPS)
     model = PCA(1).fit(rows[["0", "1", "2", "3", "rising"]].to_numpy())
     assert find("FS402", model, rows[:20].assign(group=["a", "b"] * 10), "group")
@@ -197,7 +197,7 @@ def test_a_column_with_most_of_the_variance_is_named_unless_scaled(share, named)
     ("n_features", "share", "named"),
     [(2, 0.81, True), (2, 0.79, False), (3, 0.68, True), (3, 0.65, False)],
 )
-def test_of_two_or_three_columns_one_may_have_more_of_the_variance(n_features, share, named):
+def test_one_of_two_or_three_columns_may_have_more_of_the_variance(n_features, share, named):
     flat = (X - X.mean(axis=0)) / X.std(axis=0)
     other_shares = [(1 - share) / (n_features - 1)] * (n_features - 1)
     rows = flat[:, :n_features] * np.sqrt([share, *other_shares])
@@ -222,7 +222,7 @@ def test_variance_is_measured_about_the_models_center():
         assert bool(find("FS403", fair, apart, GROUPS)) == named
 
 
-def test_a_single_column_and_rows_without_variance_hold_nothing_of_note():
+def test_single_columns_and_rows_without_variance_have_no_findings():
     assert not find("FS403", np.eye(1), X[:, :1], GROUPS)
     assert not find("FS403", np.eye(4)[:1], np.zeros((300, 4)), GROUPS)
 
@@ -252,10 +252,10 @@ def test_an_indicator_that_makes_no_component_is_not_named():
 
 @pytest.mark.long
 def test_real_indicators_of_countries():
-    [finding] = real("adult_train:group__race", "FS404", d=8, scale=True)
+    [finding] = find_in_real_data("adult_train:group__race", "FS404", d=8, scale=True)
     assert "country=Laos" in finding.columns
-    assert not real("adult_train:group__race", "FS404", d=8, scale=False)
-    assert not real("default_credit:group__sex", "FS404", d=8, scale=True)
+    assert not find_in_real_data("adult_train:group__race", "FS404", d=8, scale=False)
+    assert not find_in_real_data("default_credit:group__sex", "FS404", d=8, scale=True)
 
 
 # Labels

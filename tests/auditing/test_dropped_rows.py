@@ -1,11 +1,11 @@
-"""Figures of rows that remain do not depend on how and where the others were left out."""
+"""Figures of the remaining rows do not depend on how the others were dropped."""
 
 from functools import cache
 
 import numpy as np
 import pytest
 
-from dropped_rows import FEATURES, SOURCES, N, draw_people, shown
+from dropped_rows import FEATURES, SOURCES, N, draw_people, frame_of_features
 from fairspan import FairPCA, audit
 from fairspan.extending import CodedLabels, make_row_block
 
@@ -19,21 +19,21 @@ def model():
 
 
 @cache
-def audit_of_frame():
-    return moments_of_frame(shown(), folds=5)
+def cached_frame_audit():
+    return audit_frame_moments(frame_of_features(), folds=5)
 
 
-def moments_of_frame(frame, **options):
+def audit_frame_moments(frame, **options):
     return audit(model(), frame, "g", on_missing="drop", **options)
 
 
-def of_arrays(frame, **options):
+def audit_arrays(frame, **options):
     X, groups = frame[FEATURES].to_numpy(), frame["g"].to_numpy()
     weights = frame["weight"].to_numpy(dtype=float)
     return audit(model(), X, groups, sample_weight=weights, on_missing="drop", **options)
 
 
-def of_polars(frame, **options):
+def audit_polars_frame(frame, **options):
     polars = pytest.importorskip("polars")
     return audit(model(), polars.from_pandas(frame), "g", on_missing="drop", **options)
 
@@ -46,32 +46,35 @@ def figures(result):
 
 
 @pytest.mark.parametrize(
-    "read", [moments_of_frame, of_arrays, pytest.param(of_polars, marks=pytest.mark.slow)]
+    "read",
+    [audit_frame_moments, audit_arrays, pytest.param(audit_polars_frame, marks=pytest.mark.slow)],
 )
 def test_rows_that_were_dropped_decide_no_figure_without_folds(read):
     some, complete = draw_people()
     here, there = read(some, folds=None), read(complete, folds=None)
-    almost(here, there)
+    assert_close(here, there)
     assert here.rows.n_dropped == len(some) - len(complete)
     assert there.rows.n_dropped == 0
     assert [each.kind for each in here.verdicts] == [each.kind for each in there.verdicts]
 
 
-def almost(left, right):
+def assert_close(left, right):
     for mine, theirs in zip(figures(left), figures(right), strict=True):
         for one, other in zip(mine, theirs, strict=True):
             assert one == (pytest.approx(other, rel=1e-10) if isinstance(one, float) else other)
 
 
 def test_clusters_that_were_dropped_decide_no_figure():
-    here, there = (moments_of_frame(table, clusters="person", folds=5) for table in draw_people())
-    almost(here, there)
+    here, there = (
+        audit_frame_moments(table, clusters="person", folds=5) for table in draw_people()
+    )
+    assert_close(here, there)
 
 
 @pytest.mark.parametrize("source", SOURCES)
-def test_what_holds_rows_of_which_some_are_dropped_decides_no_figure(source, tmp_path):
-    here, there = audit_of_frame(), moments_of_frame(source(tmp_path), folds=5)
-    almost(here, there)
+def test_figures_with_dropped_rows_do_not_depend_on_the_source(source, tmp_path):
+    here, there = cached_frame_audit(), audit_frame_moments(source(tmp_path), folds=5)
+    assert_close(here, there)
     some, complete = draw_people()
     assert here.rows.n_dropped == there.rows.n_dropped == len(some) - len(complete)
 
@@ -87,20 +90,20 @@ class RowsInBlocks:
 
     def blocks(self):
         for first in range(0, N, 90):
-            part = shown()[first : first + 90]
+            part = frame_of_features()[first : first + 90]
             labels = CodedLabels.from_labels(part["g"].to_list())
             values = part[FEATURES].to_numpy()
             yield make_row_block(first, values, labels, None, self.feature_names, "drop")
 
 
 def test_rows_of_another_package_have_the_same_folds():
-    almost(audit_of_frame(), audit(model(), RowsInBlocks(), folds=5))
+    assert_close(cached_frame_audit(), audit(model(), RowsInBlocks(), folds=5))
 
 
-def test_what_is_wrong_is_named_by_its_place_in_the_table():
+def test_faults_are_named_by_their_place_in_the_table():
     some, _ = draw_people()
     wrong = some.copy()
     row = int(np.flatnonzero(some.notna().all(axis=1))[-1])
     wrong.loc[row, "x"] = np.inf
     with pytest.raises(ValueError, match=rf"row {row + 1} "):
-        moments_of_frame(wrong)
+        audit_frame_moments(wrong)

@@ -1,4 +1,4 @@
-"""Audits of eleven tables as practitioners have them say and recommend what is true."""
+"""Verdicts and recommendations for eleven realistic tables are true."""
 
 import numpy as np
 import pytest

@@ -48,9 +48,9 @@ def test_an_audit_on_raw_rows_is_one_of_the_later_steps_on_encoded_rows(last):
     table = loans()
     pipeline = fair_pipeline(table, encoder(), *last)
     found = audit({"fair": pipeline}, table, table["region"])
-    by_hand = audit({"fair": pipeline[1]}, pipeline[0].transform(table), table["region"])
-    np.testing.assert_allclose(figures(found), figures(by_hand), rtol=1e-9)
-    assert found.verdict.kind == by_hand.verdict.kind
+    reference = audit({"fair": pipeline[1]}, pipeline[0].transform(table), table["region"])
+    np.testing.assert_allclose(figures(found), figures(reference), rtol=1e-9)
+    assert found.verdict.kind == reference.verdict.kind
     assert [model.name for model in found.models] == ["fair", "PCA"]
 
 
@@ -105,7 +105,7 @@ def test_pipelines_with_other_encoders_are_refused():
     assert "model[1:]" in str(refused.value)
 
 
-def test_a_model_without_an_encoder_beside_one_with_an_encoder_is_refused():
+def test_models_with_and_without_an_encoder_are_refused_together():
     table = loans()
     models = {
         "fair": fair_pipeline(table, encoder()),
@@ -152,7 +152,7 @@ def test_a_report_on_raw_rows_is_one_of_the_later_steps_on_encoded_rows(held_out
         tmp_path / "raw.html", table, "region", models={"m": pipeline}, test=test, **settings
     )
     test = (encode(other), other["region"]) if held_out else None
-    by_hand = write_report(
+    reference = write_report(
         tmp_path / "encoded.html",
         encode(table),
         table["region"],
@@ -160,9 +160,9 @@ def test_a_report_on_raw_rows_is_one_of_the_later_steps_on_encoded_rows(held_out
         test=test,
         **settings,
     )
-    for facts in (of_raw_rows, by_hand):
+    for facts in (of_raw_rows, reference):
         assert facts["user_models"]["held_out"] is held_out
-    for mine, known in zip(of_raw_rows["models"], by_hand["models"], strict=True):
+    for mine, known in zip(of_raw_rows["models"], reference["models"], strict=True):
         assert mine["observed_total_error"] == pytest.approx(known["observed_total_error"])
     first, second = (
         [
@@ -170,6 +170,6 @@ def test_a_report_on_raw_rows_is_one_of_the_later_steps_on_encoded_rows(held_out
             for model in facts["user_models"]["models"]
             for group in model["groups"]
         ]
-        for facts in (of_raw_rows, by_hand)
+        for facts in (of_raw_rows, reference)
     )
     assert first == pytest.approx(second)

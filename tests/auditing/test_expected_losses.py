@@ -469,7 +469,7 @@ def test_a_true_loss_is_found():
     assert np.mean(losses_found) == pytest.approx(truth, rel=0.03)
 
 
-def states_of(name, d, drop=()):
+def audit_states(name, d, drop=()):
     """States under ordinary PCA of standardized rows, and the codes of the findings."""
     rows = load(name)
     frame = pd.DataFrame(rows.X, columns=rows.feature_names).drop(columns=list(drop))
@@ -480,23 +480,23 @@ def states_of(name, d, drop=()):
     return result, {group.group: group.state for group in plain.groups}
 
 
-def of_plain_pca(result, label):
+def group_under_pca(result, label):
     plain = next(model for model in result.models if model.is_pca)
     return next(group for group in plain.groups if group.group == label)
 
 
 @pytest.mark.long
-def test_credit_tells_nothing_of_lower_education_nor_of_a_few_men():
+def test_credit_is_inconclusive_about_lower_education_and_a_few_men():
     """Both look harmed on the rows: by .76 against .01, and by 2.1 against .1."""
-    _, states = states_of("default_credit:group__education", 8)
+    _, states = audit_states("default_credit:group__education", 8)
     assert states == {"higher": "inconclusive", "lower": "inconclusive"}
-    _, states = states_of("default_credit:group__education_sex6", 8)
+    _, states = audit_states("default_credit:group__education_sex6", 8)
     assert states["male/other"] == "inconclusive"
 
 
 @pytest.mark.slow
 def test_women_of_compas_are_harmed_and_minimax_loss_helps_them():
-    result, states = states_of("compas:group__sex", 2, drop=["sex_male"])
+    result, states = audit_states("compas:group__sex", 2, drop=["sex_male"])
     assert states["female"] == "harmed"
     # Men gain or pay up to 4.9 % of their variance.
     assert result.verdict.kind == "harm, repair at a possible cost"
@@ -508,16 +508,16 @@ def test_women_of_compas_are_harmed_and_minimax_loss_helps_them():
     assert women.expected_loss.value / women.observed_total_variance == pytest.approx(
         0.17, abs=0.01
     )
-    with_sex, _ = states_of("compas:group__sex", 2)
+    with_sex, _ = audit_states("compas:group__sex", 2)
     found = next(each for each in with_sex.findings if each.code == "FS401")
     assert "sex_male" in found.message
 
 
 def test_red_and_white_wines_are_harmed():
     """The losses of white wines have long tails, but no few rows can have added that much."""
-    result, states = states_of("wine_quality:group__colour", 2)
+    result, states = audit_states("wine_quality:group__colour", 2)
     assert states == {"red": "harmed", "white": "harmed"}
-    red = of_plain_pca(result, "red")
+    red = group_under_pca(result, "red")
     assert red.expected_loss.value / red.observed_best_error == pytest.approx(0.44, abs=0.03)
 
 
@@ -536,7 +536,7 @@ def test_a_loss_that_a_few_rows_make_is_not_called_harm(n_far, state):
     assert found.state == state
 
 
-def test_instability_is_what_a_groups_best_subspace_does_worse_on_rows_left_out():
+def test_instability_is_the_loss_of_a_groups_best_subspace_on_held_out_rows():
     X, groups, _ = make_case()
     model = PCA(3).fit(X)
     rows = (X - model.mean_)[groups == "b"]

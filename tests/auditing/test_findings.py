@@ -21,11 +21,11 @@ OTHERS = np.random.default_rng(1).standard_normal((300, 4)) * np.repeat(
 )
 
 
-def codes(*arguments, **named):
+def finding_codes(*arguments, **named):
     return [finding.code for finding in audit(*arguments, **named).findings]
 
 
-def finding(code, *arguments, **named):
+def get_finding(code, *arguments, **named):
     return next(f for f in audit(*arguments, **named).findings if f.code == code)
 
 
@@ -39,7 +39,7 @@ def fair_model(center="global"):
 
 
 @cache
-def ordinary(d=1):
+def plain_pca(d=1):
     return PCA(d).fit(X)
 
 
@@ -56,37 +56,44 @@ def blocks():
     return [GroupMoments.from_rows(X[i::5], GROUPS[i::5]) for i in range(5)]
 
 
-def both():
-    return {"fair": fair_model(), "sklearn": ordinary()}
+def both_models():
+    return {"fair": fair_model(), "sklearn": plain_pca()}
 
 
 def centers():
     return {center: fair_model(center) for center in ("global", "group")}
 
 
-FEW = (np.vstack([WIDE, NARROW[:3]]), np.repeat(["wide", "few"], [200, 3]))
+THREE_NARROW_ROWS = (np.vstack([WIDE, NARROW[:3]]), np.repeat(["wide", "few"], [200, 3]))
 SMALL = {n: np.repeat(["wide", "small"], [300 - n, n]) for n in (14, 15)}
 
 
 @pytest.mark.parametrize(
     ("code", "is_there", "call"),
     [
-        ("FS101", False, lambda: audit(PCA(4).fit(FEW[0]), *FEW)),  # with all dimensions
+        (
+            "FS101",
+            False,
+            lambda: audit(PCA(4).fit(THREE_NARROW_ROWS[0]), *THREE_NARROW_ROWS),
+        ),  # with all dimensions
         (
             "FS101",
             True,
-            lambda: audit({"all": PCA(4).fit(FEW[0]), "two": PCA(2).fit(FEW[0])}, *FEW),
+            lambda: audit(
+                {"all": PCA(4).fit(THREE_NARROW_ROWS[0]), "two": PCA(2).fit(THREE_NARROW_ROWS[0])},
+                *THREE_NARROW_ROWS,
+            ),
         ),
-        ("FS103", False, lambda: audit(ordinary(), X, GROUPS, folds=None)),
-        ("FS103", False, lambda: audit(ordinary(), X, SMALL[15], folds=None)),
-        ("FS103", True, lambda: audit(ordinary(), X, SMALL[14], folds=None)),
-        ("FS106", True, lambda: audit(ordinary(), moments=moments())),
-        ("FS106", False, lambda: audit(ordinary(), moments=blocks())),
+        ("FS103", False, lambda: audit(plain_pca(), X, GROUPS, folds=None)),
+        ("FS103", False, lambda: audit(plain_pca(), X, SMALL[15], folds=None)),
+        ("FS103", True, lambda: audit(plain_pca(), X, SMALL[14], folds=None)),
+        ("FS106", True, lambda: audit(plain_pca(), moments=moments())),
+        ("FS106", False, lambda: audit(plain_pca(), moments=blocks())),
         ("FS107", True, lambda: audit(fair_model(), WIDE, ["wide"] * 200, folds=None)),
         ("FS107", False, lambda: audit_of_fair_model()),
-        ("FS203", True, lambda: audit(both(), X, GROUPS, folds=5)),
-        ("FS203", True, lambda: audit(both(), X[1:], GROUPS[1:], folds=5)),
-        ("FS203", False, lambda: audit(both(), OTHERS, GROUPS, folds=5)),
+        ("FS203", True, lambda: audit(both_models(), X, GROUPS, folds=5)),
+        ("FS203", True, lambda: audit(both_models(), X[1:], GROUPS[1:], folds=5)),
+        ("FS203", False, lambda: audit(both_models(), OTHERS, GROUPS, folds=5)),
         ("FS204", False, lambda: audit(fit_model(d=2), X, GROUPS, folds=None)),
         ("FS301", True, lambda: audit(centers(), X, GROUPS, folds=None)),
         ("FS301", False, lambda: audit(centers()["group"], X, GROUPS, folds=None)),
@@ -103,7 +110,7 @@ def test_a_finding_comes_where_it_must_and_nowhere_else(code, is_there, call):
 
 def test_a_group_with_too_few_rows_for_d_fits_itself():
     rows, labels = np.vstack([WIDE, NARROW[:3]]), np.repeat(["wide", "few"], [200, 3])
-    assert finding("FS101", PCA(3).fit(rows), rows, labels, folds=5).groups == ("few",)
+    assert get_finding("FS101", PCA(3).fit(rows), rows, labels, folds=5).groups == ("few",)
     # About its own mean, d + 1 rows fit perfectly as well.
     plain = FairPCA(2, center="group", criterion="total_error")
     result = audit(plain.fit(rows, sensitive_features=labels), rows, labels, folds=5)
@@ -114,12 +121,17 @@ def test_a_group_with_too_few_rows_for_d_fits_itself():
 
 @pytest.mark.parametrize("d", mark_most_long([1, 2, 3], 3))
 def test_few_rows_are_fewer_than_twenty_for_each_of_d_and_one(d):
-    def few(n):
+    def has_few_rows_finding(n):
         rows, labels = np.vstack([WIDE, ALIKE[:n]]), np.repeat(["wide", "few"], [200, n])
-        return "FS101" in codes(np.eye(4)[:d], rows, labels)
+        return "FS101" in finding_codes(np.eye(4)[:d], rows, labels)
 
     limit = 20 * (d + 1)
-    assert [few(n) for n in (2, limit - 1, limit, limit + 1)] == [True, True, False, False]
+    assert [has_few_rows_finding(n) for n in (2, limit - 1, limit, limit + 1)] == [
+        True,
+        True,
+        False,
+        False,
+    ]
 
 
 def test_few_rows_of_a_group_that_is_shown_to_be_harmed_are_no_finding():
@@ -129,7 +141,7 @@ def test_few_rows_of_a_group_that_is_shown_to_be_harmed_are_no_finding():
     assert "FS101" not in [each.code for each in result.findings]
 
 
-def loss_by_chance(eigenvalues, d, n, n_draws=100):
+def simulate_chance_loss(eigenvalues, d, n, n_draws=100):
     """Loss of the best subspace of a distribution on rows of it, as a share of its error."""
     rng = np.random.default_rng(0)
     losses = []
@@ -140,7 +152,7 @@ def loss_by_chance(eigenvalues, d, n, n_draws=100):
     return np.mean(losses) / eigenvalues[d:].sum()
 
 
-def rows_of_the_table():
+def read_table_rows():
     page = (Path(__file__).parents[2] / "docs" / "findings.md").read_text()
     table = []
     for line in re.findall(r"^\| (\d.*%) \|$", page, re.M):
@@ -153,12 +165,12 @@ def rows_of_the_table():
     "place", [0, *(pytest.param(i, marks=pytest.mark.slow) for i in (1, 2, 3))]
 )
 def test_the_page_shows_the_loss_due_to_chance(place):
-    table = rows_of_the_table()
+    table = read_table_rows()
     assert len(table) == 4
     name, stated = table[place]
     p, d = (int(word) for word in re.findall(r"\d+", name))
     eigenvalues = np.ones(p) if "equal" in name else 1 / np.arange(1, p + 1)
-    shares = [loss_by_chance(eigenvalues, d, times * (d + 1)) for times in (1, 5, 10, 20, 40)]
+    shares = [simulate_chance_loss(eigenvalues, d, times * (d + 1)) for times in (1, 5, 10, 20, 40)]
     np.testing.assert_allclose(shares, stated, atol=0.02)
 
 
@@ -175,7 +187,7 @@ def test_a_group_of_one_row_is_a_finding_without_interval():
 @pytest.mark.long
 def test_many_groups_are_not_all_named():
     labels = np.arange(len(X)) // 10
-    found = finding("FS103", PCA(1).fit(X), X, labels)
+    found = get_finding("FS103", PCA(1).fit(X), X, labels)
     assert len(found.groups) == labels.max() + 1
     assert f"'11' and {labels.max() - 11} more: less than 5 %" in found.message
 
@@ -191,7 +203,7 @@ def test_a_group_without_variance():
 
 
 def test_one_group_has_nothing_to_compare():
-    found = codes(PCA(1).fit(X), X, ["all"] * 300)
+    found = finding_codes(PCA(1).fit(X), X, ["all"] * 300)
     assert "FS105" in found
     assert not {"FS201", "FS202", "FS205"} & set(found)
 
@@ -199,14 +211,14 @@ def test_one_group_has_nothing_to_compare():
 def test_an_interval_that_contains_zero_and_one_that_does_not():
     same = RNG.standard_normal((200, 4))
     labels = np.repeat(["a", "b"], 100)
-    assert "FS201" in codes(np.eye(4)[:1], same, labels)
-    found = finding("FS202", np.eye(4)[1:2], X, GROUPS)
+    assert "FS201" in finding_codes(np.eye(4)[:1], same, labels)
+    found = get_finding("FS202", np.eye(4)[1:2], X, GROUPS)
     assert found.groups == ("wide", "narrow")
     # The interval is in the unit of the difference, in which groups of other variances compare.
     model = audit(np.eye(4)[1:2], X, GROUPS).models[0]
     share = abs(model.expected_disparity.value) / model.total_variance
     assert f"by {100 * share:.1f} % of the variance of all rows (" in found.message
-    assert "FS202" not in codes(np.eye(4)[:1], same, labels)
+    assert "FS202" not in finding_codes(np.eye(4)[:1], same, labels)
 
 
 @pytest.mark.parametrize("unit", mark_most_long([1e-6, 1.0, 1e6], 3))
@@ -244,7 +256,7 @@ def test_no_percentage_of_an_error_that_is_only_rounding():
     line = np.column_stack([rng.standard_normal(100), np.full((100, 3), 1e-9)])
     rows = np.vstack([WIDE - WIDE.mean(axis=0), line])
     labels = np.repeat(["wide", "line"], [200, 100])
-    found = finding("FS202", np.eye(4)[:1], rows, labels)
+    found = get_finding("FS202", np.eye(4)[:1], rows, labels)
     assert found.groups == ("wide", "line")
     assert not re.search(r"\d{3} %", found.message)
 
@@ -261,12 +273,12 @@ def test_who_pays_for_repair_by_rows_and_share():
     assert (found.severity, found.model) == ("info", "minimax loss")
     assert "'wide' (200 rows, 66.7 % of all rows: " in found.message
     alike = np.arange(200) % 2
-    assert "FS303" not in codes(fit_model(WIDE, alike), WIDE, alike, folds=5)
-    assert "FS303" not in codes(ordinary(), X, GROUPS)
+    assert "FS303" not in finding_codes(fit_model(WIDE, alike), WIDE, alike, folds=5)
+    assert "FS303" not in finding_codes(plain_pca(), X, GROUPS)
 
 
-def test_what_repair_costs():
-    def cost_in(findings):
+def test_the_cost_of_repair_is_reported():
+    def parse_cost(findings):
         """The shares that are lost before and after, and whether they are for new rows."""
         message = next(each.message for each in findings if each.code == "FS302")
         shares = re.search(r"from ([\d.]+) % to ([\d.]+) % of the variance", message).groups()
@@ -280,10 +292,10 @@ def test_what_repair_costs():
         sum(each.proportion * each.expected_error.value for each in model.groups) / variance
         for model in (plain, mine)
     ]
-    assert cost_in(result.findings) == (pytest.approx(lost, abs=6e-4), True)
+    assert parse_cost(result.findings) == (pytest.approx(lost, abs=6e-4), True)
     here = audit(fair_model(), moments=moments())
     lost = [model.observed_total_error / variance for model in (plain, mine)]
-    assert cost_in(here.findings) == (pytest.approx(lost, abs=6e-4), False)
+    assert parse_cost(here.findings) == (pytest.approx(lost, abs=6e-4), False)
     assert lost[1] > lost[0]
     assert mine.observed_largest_loss < plain.observed_largest_loss
 
@@ -300,7 +312,7 @@ def test_rounding_is_not_taken_for_a_finding(d):
             "sklearn": PCA(d).fit(rows),
             "fair": FairPCA(d).fit(rows, sensitive_features=labels),
         }
-        found = codes(models, rows, labels, folds=5)
+        found = finding_codes(models, rows, labels, folds=5)
         assert found.count("FS206") == 3
         assert not {"FS201", "FS202", "FS205", "FS302"} & set(found)
 
@@ -341,7 +353,7 @@ def test_names_from_the_data_cannot_command_the_terminal():
 def test_groups_that_tie_are_named_together():
     rows = WIDE * [1, 1, 10, 1]
     mirrored, labels = np.vstack([rows, rows[:, [1, 0, 2, 3]]]), np.repeat(["a", "b"], 200)
-    found = finding("FS205", PCA(1).fit(mirrored), mirrored, labels, folds=None)
+    found = get_finding("FS205", PCA(1).fit(mirrored), mirrored, labels, folds=None)
     assert sorted(found.groups) == ["a", "b"]
     assert "'a', 'b' have the largest" in found.message
 

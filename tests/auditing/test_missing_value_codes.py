@@ -89,7 +89,7 @@ def test_the_advice_in_python_names_every_column_and_suits_integers():
     np.testing.assert_array_equal(names["X"], replaced.to_numpy(dtype=float))
 
 
-def test_rows_of_codes_are_counted_in_the_first_rows_only_and_said_so():
+def test_rows_of_codes_are_reported_as_counted_in_the_first_rows_only():
     rows = np.random.default_rng(5).normal(size=(6000, 100))
     rows[::100, 1] = -99
     counts = re.search(
@@ -136,7 +136,7 @@ def test_tables_of_scikit_learn_give_no_alarm(name):
 
 
 @pytest.mark.slow
-def test_of_adult_the_top_code_of_capital_gains_is_found_and_nothing_else():
+def test_only_the_top_code_of_capital_gains_is_found_in_adult():
     data = load_adult("sex")
     few = data.X[:4000]
     rows = pd.DataFrame(few, columns=data.feature_names)

@@ -1,4 +1,4 @@
-"""Rows that a model was fitted on are recognized, also where some of them are missing."""
+"""Rows to which a model was fitted are recognized, even if some of them are missing."""
 
 import numpy as np
 import pytest
@@ -8,7 +8,7 @@ import fairspan as fs
 from case_selection import select_cases
 
 
-def draw(rng, n, p, kind="normal"):
+def draw_rows(rng, n, p, kind="normal"):
     sizes = 1 / np.sqrt(np.arange(1, p + 1))
     X = rng.normal(size=(n, p))
     if kind == "indicators":  # one of p categories: products of features are zero in every row
@@ -18,7 +18,7 @@ def draw(rng, n, p, kind="normal"):
     return X * sizes, np.where(np.arange(n) % 4 == 0, "few", "many")
 
 
-def models_on(X, groups, d):
+def fit_models(X, groups, d):
     fair = fs.FairPCA(d).fit(X, sensitive_features=groups)
     ordinary = PCA(d).fit(X)
     return {
@@ -29,7 +29,7 @@ def models_on(X, groups, d):
     }
 
 
-def recognized(models, *rows, **named):
+def recognized_models(models, *rows, **named):
     result = fs.audit(models, *rows, **{"folds": 5} | named)
     return {model.name: model for model in result.models if model.in_sample}
 
@@ -45,10 +45,10 @@ def recognized(models, *rows, **named):
 )
 def test_some_of_the_rows_of_the_fit_are_recognized_and_models_fitted_again(n, is_weighted):
     rng = np.random.default_rng(0)
-    X, groups = draw(rng, 240, 12)
-    models = models_on(X, groups, 3)
+    X, groups = draw_rows(rng, 240, 12)
+    models = fit_models(X, groups, 3)
     named = {"sample_weight": rng.uniform(0.5, 1.5, 240)} if is_weighted else {}
-    found = recognized(models, X[:n], groups[:n], **named)
+    found = recognized_models(models, X[:n], groups[:n], **named)
     assert set(found) == {*models, "PCA"}
     assert all(model.has_estimates for model in found.values())
     # Number and mean of the rows say so already where these are all rows, of equal weight.
@@ -57,23 +57,23 @@ def test_some_of_the_rows_of_the_fit_are_recognized_and_models_fitted_again(n, i
 
 
 @pytest.mark.parametrize("n", [pytest.param(240, marks=pytest.mark.slow), 60])
-def test_new_rows_are_not_taken_for_those_of_the_fit(n):
+def test_new_rows_are_not_recognized_as_those_of_the_fit(n):
     rng = np.random.default_rng(0)
-    models = models_on(*draw(rng, 240, 12), 3)
-    assert recognized(models, *draw(rng, n, 12)) == {}
+    models = fit_models(*draw_rows(rng, 240, 12), 3)
+    assert recognized_models(models, *draw_rows(rng, n, 12)) == {}
 
 
 @pytest.mark.slow
-def test_new_rows_of_one_categorical_column_are_not_taken_for_those_of_the_fit():
+def test_new_rows_of_one_categorical_column_are_not_recognized_as_those_of_the_fit():
     """Products of indicators differ between samples by far less than independent features do."""
     rng = np.random.default_rng(1)
-    models = models_on(*draw(rng, 300, 20, "indicators"), 3)
-    assert recognized(models, *draw(rng, 300, 20, "indicators")) == {}
+    models = fit_models(*draw_rows(rng, 300, 20, "indicators"), 3)
+    assert recognized_models(models, *draw_rows(rng, 300, 20, "indicators")) == {}
 
 
 def test_estimates_of_rows_but_one_are_those_of_all_rows():
     rng = np.random.default_rng(2)
-    X, groups = draw(rng, 160, 15)
+    X, groups = draw_rows(rng, 160, 15)
     plain = fs.FairPCA(3, criterion="total_error").fit(X, sensitive_features=groups)
     whole, part = (fs.audit(plain, X[:n], groups[:n], folds=5) for n in (160, 159))
     for first, second in zip(whole.models, part.models, strict=True):
@@ -85,7 +85,7 @@ def test_estimates_of_rows_but_one_are_those_of_all_rows():
 def test_a_basis_that_was_made_from_these_rows_in_an_unknown_way_has_no_estimates():
     """Components 2 to 4 of an ordinary PCA: as close to the rows, but not the leading ones."""
     rng = np.random.default_rng(3)
-    X, groups = draw(rng, 240, 12)
+    X, groups = draw_rows(rng, 240, 12)
     result = fs.audit(PCA(4).fit(X).components_[1:], X, groups)
     reason = result.models[0].no_estimates_reason
     assert "unknown" in reason
@@ -104,14 +104,14 @@ def test_a_loss_below_zero_is_never_called_not_shown():
 
 
 @pytest.mark.slow
-def test_of_few_rows_of_many_features_new_ones_are_not_taken_for_those_of_the_fit():
+def test_new_rows_are_not_recognized_with_few_rows_and_many_features():
     rng = np.random.default_rng(0)
     X = rng.normal(size=(160, 600)) * np.arange(1, 601) ** -0.5
     groups = np.arange(160) % 2
     X[groups == 1] *= 1.2
     fair = fs.FairPCA(3).fit(X[:80], sensitive_features=groups[:80]).subspace_
-    assert recognized(fair, X[80:], groups[80:]) == {}
-    assert recognized(fair, X[4:80], groups[4:80])
+    assert recognized_models(fair, X[80:], groups[80:]) == {}
+    assert recognized_models(fair, X[4:80], groups[4:80])
 
 
 @pytest.mark.slow
@@ -134,13 +134,16 @@ def test_how_often_rows_are_recognized(kind):
     rng = np.random.default_rng(5)
     found = {"but one": [], "new": [], "true axes": []}
     for _ in select_cases(range(30), 3):
-        X, groups = draw(rng, 200, 20, kind)
-        models = models_on(X, groups, 3)
+        X, groups = draw_rows(rng, 200, 20, kind)
+        models = fit_models(X, groups, 3)
         names = [*models, "PCA"]
-        for name, rows in (("but one", (X[1:], groups[1:])), ("new", draw(rng, 200, 20, kind))):
-            seen = recognized(models, *rows)
+        for name, rows in (
+            ("but one", (X[1:], groups[1:])),
+            ("new", draw_rows(rng, 200, 20, kind)),
+        ):
+            seen = recognized_models(models, *rows)
             found[name].append([each in seen for each in names])
-        found["true axes"].append(bool(recognized(np.eye(20)[:3], *draw(rng, 200, 20))))
+        found["true axes"].append(bool(recognized_models(np.eye(20)[:3], *draw_rows(rng, 200, 20))))
     shares = dict(zip(names, np.mean(found["but one"], axis=0), strict=True))
     rate = 0.98 if kind == "normal" else 0.85
     standard_error = np.sqrt(rate * (1 - rate) / len(found["but one"]))
@@ -159,7 +162,7 @@ def test_errors_of_groups_that_are_alike_are_seldom_called_different(n_missing):
     """FS202 on rows of the fit, of which errors on these rows would say so far more often."""
     rng, raised = np.random.default_rng(6), []
     for _ in select_cases(range(60), 3):
-        X, groups = draw(rng, 260, 20)
+        X, groups = draw_rows(rng, 260, 20)
         fair = fs.FairPCA(3).fit(X, sensitive_features=groups)
         result = fs.audit(fair, X[n_missing:], groups[n_missing:])
         raised.append([f.model for f in result.findings if f.code == "FS202"])

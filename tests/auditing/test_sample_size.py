@@ -64,7 +64,7 @@ def test_rows_needed_are_enough_and_of_the_order_of_the_formula():
     )
 
 
-def test_no_number_is_said_where_the_best_subspace_is_not_identified():
+def test_no_number_of_rows_is_given_where_the_best_subspace_is_not_identified():
     result, few = run_audit(np.random.default_rng(1), np.diag(1 / np.sqrt(np.arange(1, 21))), 60)
     assert few.state == "inconclusive"
     assert few.is_identified is False
@@ -113,7 +113,7 @@ def test_the_power_at_half_and_at_all_and_at_twice_the_rows(angle):
     assert shown[2] >= 0.9
 
 
-def test_where_clusters_are_named_clusters_are_needed():
+def test_the_number_needed_counts_clusters_where_clusters_are_declared():
     """Every row is a cluster of two equal ones, so that as many clusters are needed as rows."""
     rng = np.random.default_rng(1)
     few = rng.multivariate_normal(np.zeros(20), rotate(ANGLE), size=60, method="cholesky")

@@ -1,4 +1,4 @@
-"""An answer that double precision cannot resolve is told as such wherever a status is shown."""
+"""An answer that double precision cannot resolve is called unresolved wherever it is shown."""
 
 import pandas as pd
 import pytest

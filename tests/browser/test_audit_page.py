@@ -25,7 +25,7 @@ def slide_to(page, index):
     )
 
 
-def shown_at(page):
+def page_figures(page):
     """Figures of the groups, the total error, loadings: as they stand in the page."""
     figures = texts(page, ":is(#trade-off, #dimensions) tbody [data-text]")
     total = texts(page, ":is(#trade-off, #dimensions) [data-text]")[len(figures)]
@@ -37,18 +37,18 @@ def slider_steps(text):
     return json.loads(next(parse_page(text).all("script")).text)["steps"]
 
 
-def known_at(made, index):
+def expected_figures(made, index):
     report, text = made
     steps = slider_steps(text)
     texts, loadings = steps[index]["texts"], steps[index]["loadings"]
     after = 3 * len(report.group_names)
     n_components = max(len(step["loadings"]) for step in steps)
-    told = [
+    expected_loadings = [
         f"{loadings[j][i]:.2f}".replace("-", "\u2212") if j < len(loadings) else ""
         for i in range(len(report.curves.features))
         for j in range(n_components)
     ]
-    return texts[:after], texts[after], told
+    return texts[:after], texts[after], expected_loadings
 
 
 @PAGES
@@ -56,7 +56,7 @@ def test_opens_clean_and_shows_the_answer_first(made, show):
     report, text = made()
     page = show(text)
     assert page.title() == report.provenance.title
-    assert shown_at(page) == known_at((report, text), report.curves.main_step)
+    assert page_figures(page) == expected_figures((report, text), report.curves.main_step)
     assert page.locator("#slider-controls").is_visible()
 
 
@@ -68,20 +68,20 @@ def test_slider_moves_figures_marks_and_loadings(made, show):
     places = []
     for index in (0, n // 3, n - 1):
         slide_to(page, index)
-        assert shown_at(page) == known_at((report, text), index)
+        assert page_figures(page) == expected_figures((report, text), index)
         circles = page.locator("circle[data-mark]")
         places.append(
             circles.evaluate_all("all => all.map(c => [c.cx.baseVal.value, c.cy.baseVal.value])")
         )
         step = slider_steps(text)[index]
-        told = page.locator("#slider").get_attribute("aria-valuetext")
-        assert told.replace("_", " ") == step["label"].replace("_", " ")
+        label = page.locator("#slider").get_attribute("aria-valuetext")
+        assert label.replace("_", " ") == step["label"].replace("_", " ")
         assert page.locator("#slider-announcement").text_content() == step["announcement"]
     assert places[0] != places[1] != places[2]
     strengths = page.locator("[data-loading]").evaluate_all(
         "all => all.map(cell => Number(cell.style.getPropertyValue('--strength')))"
     )
-    loadings = known_at(made(), n - 1)[2]
+    loadings = expected_figures(made(), n - 1)[2]
     known = [abs(float(each.replace("\u2212", "-") or 0)) for each in loadings]
     assert strengths == pytest.approx(known)
 
@@ -93,21 +93,21 @@ def test_slider_and_shortcuts_work_by_keyboard(show):
     slider = page.locator("#slider")
     slider.focus()
     page.keyboard.press("ArrowRight")
-    assert shown_at(page) == known_at((report, text), start + 1)
+    assert page_figures(page) == expected_figures((report, text), start + 1)
     page.keyboard.press("ArrowLeft")
     page.keyboard.press("ArrowLeft")
-    assert shown_at(page) == known_at((report, text), start - 1)
+    assert page_figures(page) == expected_figures((report, text), start - 1)
     page.keyboard.press("Home")
-    assert shown_at(page) == known_at((report, text), 0)
+    assert page_figures(page) == expected_figures((report, text), 0)
     shortcuts = page.locator(".shortcut")
     assert shortcuts.all_text_contents() == ["PCA", "minimax loss"]
     shortcuts.nth(0).focus()
     page.keyboard.press("Enter")
-    assert shown_at(page) == known_at((report, text), plain)
+    assert page_figures(page) == expected_figures((report, text), plain)
     assert [each.get_attribute("aria-pressed") for each in shortcuts.all()] == ["true", "false"]
     page.keyboard.press("Tab")
     page.keyboard.press("Space")
-    assert shown_at(page) == known_at((report, text), start)
+    assert page_figures(page) == expected_figures((report, text), start)
     assert slider.input_value() == str(start)
 
 
@@ -290,7 +290,7 @@ def test_without_javascript_everything_but_the_slider_is_there(made, show):
     page = show(text, java_script_enabled=False)
     assert page.locator("#slider-controls").is_hidden()
     assert "requires JavaScript" in page.locator(":is(#trade-off, #dimensions)").inner_text()
-    assert shown_at(page) == known_at((report, text), report.curves.main_step)
+    assert page_figures(page) == expected_figures((report, text), report.curves.main_step)
     page.locator(":is(#trade-off, #dimensions) summary").last.click()
     steps = page.locator(":is(#trade-off, #dimensions) details").last.locator("tbody tr")
     assert steps.count() == len(report.curves.steps)
@@ -328,9 +328,9 @@ def test_tables_and_facts_are_downloaded_without_a_request(made, show):
     assert [int(row[1]) for row in rows[1:]] == [group["n_rows"] for group in groups]
     with page.expect_download() as waiting:
         page.locator("#download-data").click()
-    told = json.loads(waiting.value.path().read_text(encoding="utf-8"))
-    assert told["verdict"]["summary"] == report.verdict.summary
-    theirs, ours = told["models"][1]["groups"], report.main.records
+    downloaded = json.loads(waiting.value.path().read_text(encoding="utf-8"))
+    assert downloaded["verdict"]["summary"] == report.verdict.summary
+    theirs, ours = downloaded["models"][1]["groups"], report.main.records
     assert [group["group"] for group in theirs] == [group["group"] for group in ours]
     for name in ("observed_error", "observed_loss", "expected_loss"):
         values = ([group[name] for group in groups] for groups in (theirs, ours))

@@ -1,4 +1,4 @@
-"""When an answer is called optimal, by cases made by hand, and what its proof claims."""
+"""Status and proof of answers to small problems that are solved by hand."""
 
 import numpy as np
 import pytest
@@ -33,7 +33,7 @@ def test_a_loose_tolerance_is_stated_with_the_status(tol, called):
 
 @pytest.mark.parametrize("apart", [1.0, 1e7])
 @pytest.mark.parametrize("criterion", ["total_error", "minimax_error", "minimax_loss"])
-def test_means_far_apart_do_not_enter_under_mean_parity(criterion, apart):
+def test_distant_means_do_not_matter_under_mean_parity(criterion, apart):
     rng = np.random.default_rng(4)
     X = rng.standard_normal((200, 4)) * [1, 2, 3, 1]
     groups = np.arange(200) % 2

@@ -1,4 +1,4 @@
-"""Every field of a certificate is a claim or a record: claims are judged, and both are kept."""
+"""Every field of a certificate is a claim or a record: claims are verified, both are saved."""
 
 from contextlib import suppress
 from dataclasses import fields, replace
@@ -17,7 +17,7 @@ from fairspan.extending import TracePoint
 from numpy_reference import assert_same_certificate, generate_group_rows
 
 
-def hardly_any_losses():
+def tiny_losses():
     """The losses are a share of 1e-11 of the errors, whose rounding is far from all of them."""
     rng = np.random.default_rng(0)
     axes = np.vstack([np.eye(5), -np.eye(5)]) * np.sqrt(5)
@@ -32,7 +32,7 @@ def three_lines():
     return np.vstack([lines, -lines]), np.array(["a", "b", "c"] * 2)
 
 
-def few_numbers():
+def sparse_rows():
     """Sparse rows of so many features that they are fitted without matrices."""
     rng = np.random.default_rng(1)
     rows = scipy.sparse.random(60, 1600, 0.05, format="csr", random_state=rng)
@@ -64,19 +64,19 @@ CASES = {
     "uncorrelated": (generate_group_rows(3), 2, {"restriction": fs.Uncorrelated([1])}),
     "nested": (generate_group_rows(3), 3, {"nested": True}),
     "nested parity": (generate_group_rows(3), 3, {"nested": True, "restriction": fs.MeanParity()}),
-    "unresolved": (hardly_any_losses(), 2, {}),
+    "unresolved": (tiny_losses(), 2, {}),
     "open gap": (three_lines(), 1, {}),
     "soft": (three_lines(), 1, {"allow_extra": True}),
 }
 # Of these rounding, or what matrices prove, is of another size than a fit says.
-KEPT = {
+SETTINGS = {
     "thin": (generate_group_rows(2, 520, n=6), 2, {"nested": True}),
-    "sparse": (few_numbers(), 2, {"criterion": "minimax_error"}),
+    "sparse": (sparse_rows(), 2, {"criterion": "minimax_error"}),
 }
 
 
 def fit_model(case):
-    (rows, labels), d, settings = (CASES | KEPT)[case]
+    (rows, labels), d, settings = (CASES | SETTINGS)[case]
     return fs.FairPCA(d, **settings).fit(rows, sensitive_features=labels).subspace_
 
 
@@ -140,15 +140,15 @@ def assert_believed(subspace, holds, certificate, rebuilt=lambda each: each):
     }
 
 
-def through_file(path, holds):
+def holds_after_saving(path, holds):
     """Whether what was written can be read and holds."""
 
-    def written(subspace):
+    def saved_holds(subspace):
         with suppress(FairspanError):
             subspace.save(path)
             return holds(FairSubspace.load(path))
 
-    return written
+    return saved_holds
 
 
 def test_the_cases_are_what_they_are_called():
@@ -160,7 +160,7 @@ def test_the_cases_are_what_they_are_called():
 
 
 # Each kind of proof, and of fits those that say more than others.
-FEW = ["two groups", "means", "oblique", "soft"]
+COMMAND_KINDS = ["two groups", "means", "oblique", "soft"]
 SLOW = ["lines", "covariances", "nested"]
 
 
@@ -168,9 +168,13 @@ SLOW = ["lines", "covariances", "nested"]
 @pytest.mark.parametrize(
     "case",
     [
-        *FEW,
+        *COMMAND_KINDS,
         *(pytest.param(each, marks=pytest.mark.slow) for each in SLOW),
-        *(pytest.param(each, marks=pytest.mark.long) for each in CASES if each not in FEW + SLOW),
+        *(
+            pytest.param(each, marks=pytest.mark.long)
+            for each in CASES
+            if each not in COMMAND_KINDS + SLOW
+        ),
     ],
 )
 def test_a_claim_that_was_tampered_with_is_refused(case):
@@ -211,7 +215,7 @@ def test_a_claim_that_was_tampered_with_is_refused(case):
 )
 def test_a_file_is_believed_no_more(case, tmp_path):
     data, subspace = CASES[case][0], fit_model(case)
-    in_file = through_file(tmp_path / "model", lambda model: verify(model, *data).holds)
+    in_file = holds_after_saving(tmp_path / "model", lambda model: verify(model, *data).holds)
     # A file has the components once, and no place for others.
     assert assert_believed(subspace, in_file, subspace.certificate) == RECORDS | {"components"}
 
@@ -236,7 +240,7 @@ def test_the_command_line_believes_no_more(case, tmp_path):
     assert assert_believed(subspace, holds, subspace.certificate) == RECORDS | {"components"}
 
 
-@pytest.mark.parametrize("case", [*CASES, *KEPT])
+@pytest.mark.parametrize("case", [*CASES, *SETTINGS])
 def test_a_file_keeps_every_field(case, tmp_path):
     subspace = fit_model(case)
     subspace.save(tmp_path / "model")

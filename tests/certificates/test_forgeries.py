@@ -1,4 +1,4 @@
-"""Models that do something else than their certificates say, by the rows that show it."""
+"""Models that differ from what their certificates claim are refused."""
 
 from dataclasses import replace
 
@@ -45,7 +45,7 @@ def test_a_decoder_that_was_added(size, restriction, tmp_path):
     assert_refused(forged, X, GROUPS, tmp_path, "has a separate decoder")
 
 
-def test_a_decoder_that_was_taken_away(tmp_path):
+def test_a_removed_decoder_is_refused(tmp_path):
     own = fit_model(**OBLIQUE).subspace_
     forged = replace(own, components=own.projector.decoder.T.copy(), oblique_decoder=None)
     assert_refused(forged, X, GROUPS, tmp_path, "no separate decoder")

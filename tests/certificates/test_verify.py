@@ -72,17 +72,17 @@ FAIR = (
     *("minimax_loss", "error_gap", fs.RobustErrorGap(), "least_variance"),
     *(fs.MinimaxLoss(relative=True), fs.MinimaxError(relative=True)),
 )
-MORE_GROUPS = (*FAIR, "minimax_error", "nash_welfare", fs.RobustErrorGap(0.5, 0.3))
+MANY_GROUP_NAMES = (*FAIR, "minimax_error", "nash_welfare", fs.RobustErrorGap(0.5, 0.3))
 UNITS = [1, 1e3, 1e-3, 5, 2, 1]
 HELD = [
     *(
         ((X * UNITS, LABELS), {"criterion": each, "scale": True})
         for each in ("minimax_loss", fs.RobustErrorGap(), "nash_welfare")
     ),
-    *((generate_group_rows(4, seed=4), {"criterion": each}) for each in MORE_GROUPS),
+    *((generate_group_rows(4, seed=4), {"criterion": each}) for each in MANY_GROUP_NAMES),
     *(
         pytest.param(generate_group_rows(3, seed=3), {"criterion": each}, marks=pytest.mark.slow)
-        for each in MORE_GROUPS
+        for each in MANY_GROUP_NAMES
     ),
     *(((X, LABELS), {"criterion": "total_error", "restriction": each}) for each in RESTRICTIONS),
     *(
@@ -136,7 +136,7 @@ def test_the_bound_of_sparse_rows_is_reported_as_unchecked(monkeypatch):
     assert_fails(model, 2 * rows, labels, because="objective =")
 
 
-def test_of_sparse_rows_that_fit_into_matrices_the_bound_is_checked():
+def test_the_bound_of_sparse_rows_that_fit_into_matrices_is_checked():
     rows = scipy.sparse.csr_array(np.where(X > 0, X, 0.0))
     assert np.isfinite(assert_holds(fit_model(2, rows, LABELS), rows, LABELS).lower_bound)
 
@@ -328,7 +328,7 @@ def assert_without_certificate(model):
         ({"status": "proven"}, "The problem cannot be posed"),
     ],
 )
-def test_what_a_model_says_of_itself_is_not_believed(claims, because):
+def test_claims_of_a_model_are_not_trusted(claims, because):
     assert_fails(alter(fit_model(), **claims), X, LABELS, because=because)
 
 
@@ -489,7 +489,7 @@ def test_directions_without_variance_are_the_same_in_coordinates_of_few_rows(
     assert model.solution_.objective == pytest.approx(other.solution_.objective, rel=1e-9)
 
 
-def test_directions_of_equal_difference_are_taken_together():
+def test_directions_of_equal_difference_are_selected_together():
     first, second = np.diag([1.0, 1.0, 2.0, 0.5]), np.diag([0.1, 0.1, 0.1, 0.1])
     X, labels = np.vstack([first, -first, second, -second]), np.repeat(["a", "b"], 8)
     found = [fit_model(2, X, labels, restriction=fs.CovarianceParity(n)).solution_ for n in (2, 3)]

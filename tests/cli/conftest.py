@@ -189,7 +189,7 @@ def _table() -> pd.DataFrame:
     return frame
 
 
-def made_table() -> pd.DataFrame:
+def make_table() -> pd.DataFrame:
     """Two groups of different spread and mean: 5 features, an integer column among them."""
     return _table().copy()
 
@@ -201,7 +201,7 @@ def _csv_of_table() -> str:
 
 @pytest.fixture
 def table() -> pd.DataFrame:
-    return made_table()
+    return make_table()
 
 
 @pytest.fixture
@@ -220,7 +220,7 @@ def data(tmp_path: Path) -> Path:
 @pytest.fixture(scope="session")
 def model_content(tmp_path_factory: pytest.TempPathFactory) -> bytes:
     data, path = (tmp_path_factory.mktemp("fitted") / name for name in ("t.parquet", "m"))
-    made_table().to_parquet(data)
+    make_table().to_parquet(data)
     arguments = ["--group", "age", "--exclude", "sex", "-d", "2", "--folds", "none"]
     assert cli.run(["fit", str(data), *arguments, "-o", str(path)]) == 0
     return path.read_bytes()
@@ -287,7 +287,7 @@ def contents(folder: Path) -> dict[Path, bytes | bool]:
 COLUMNS = ["x", "y", "z"]
 
 
-def made_rows(seed: int, n: int) -> pd.DataFrame:
+def make_rows(seed: int, n: int) -> pd.DataFrame:
     """Rows with two group columns and weights; small whole numbers in the labels."""
     rng = np.random.default_rng(seed)
     frame = pd.DataFrame(rng.normal(size=(n, 3)) * [1, 3, 0.1] + [100, 0, 5], columns=COLUMNS)

@@ -62,7 +62,7 @@ def assert_agrees(model: dict[str, Any], expected: dict[Any, Any]) -> None:
             group["observed_loss"],
             group["observed_variance_kept"],
         )
-        by_hand = (
+        reference = (
             figures.n,
             figures.n / n_rows,
             figures.total_variance,
@@ -73,7 +73,7 @@ def assert_agrees(model: dict[str, Any], expected: dict[Any, Any]) -> None:
             figures.error - figures.best_error,
             1 - figures.error / figures.total_variance,
         )
-        np.testing.assert_allclose(found, by_hand, rtol=1e-9, atol=1e-9 * figures.total_variance)
+        np.testing.assert_allclose(found, reference, rtol=1e-9, atol=1e-9 * figures.total_variance)
     first, second = (expected[label].row_errors for label in model["disparity_pair"])
     welch = stats.ttest_ind(second, first, equal_var=False).confidence_interval()
     if len(expected) == 2:

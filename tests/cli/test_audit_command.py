@@ -32,8 +32,8 @@ def test_every_figure_is_that_of_the_rows(run, data, table, features, center, st
         table[features], table["age"], 2, center=center, standardize=standardize
     )
     assert_agrees(plain, expected)
-    by_hand = sum(each.error * each.n for each in expected.values()) / len(table)
-    assert (plain["observed_total_error"], result.err) == (pytest.approx(by_hand, rel=1e-9), "")
+    reference = sum(each.error * each.n for each in expected.values()) / len(table)
+    assert (plain["observed_total_error"], result.err) == (pytest.approx(reference, rel=1e-9), "")
 
 
 def test_the_table_shows_the_figures_of_the_json(run, data):
@@ -63,13 +63,13 @@ def test_repeated_groups_make_their_intersections(run, table, features, tmp_path
     asked = ("audit", path, "--group", "sex", "--group", "age", "-d", 2, "--folds", "none")
     facts = run(*asked, "--json").facts
     joined = table["sex"] + "/" + table["age"]
-    by_hand = reference_pca(table[features], joined, 2)
+    reference = reference_pca(table[features], joined, 2)
     found = {"/".join(group["group"]): group for group in facts["models"][0]["groups"]}
-    assert list(found) == list(by_hand) == ["f/old", "f/young", "m/old", "m/young"]
+    assert list(found) == list(reference) == ["f/old", "f/young", "m/old", "m/young"]
     for label, group in found.items():
-        assert group["n_rows"] == by_hand[label].n
-        assert group["observed_error"] == pytest.approx(by_hand[label].error, rel=1e-9)
-    errors = [each.error for each in by_hand.values()]
+        assert group["n_rows"] == reference[label].n
+        assert group["observed_error"] == pytest.approx(reference[label].error, rel=1e-9)
+    errors = [each.error for each in reference.values()]
     disparity = facts["models"][0]["observed_disparity"]
     assert disparity == pytest.approx(max(errors) - min(errors), rel=1e-9)
 
@@ -101,7 +101,7 @@ def test_a_model_is_evaluated_on_held_out_rows(run, table, features, tmp_path):
     run("fit", train, "--group", "age", "-d", 2, "--standardize", *quick, status=0)
     result = run("audit", test, "--group", "age", "--model", model, "--json")
     saved = fs.FairSubspace.load(model)
-    by_hand = reference_figures(
+    reference = reference_figures(
         held_out[features],
         held_out["age"],
         saved.components,
@@ -111,7 +111,7 @@ def test_a_model_is_evaluated_on_held_out_rows(run, table, features, tmp_path):
     )
     audited, plain = result.facts["models"]
     assert (audited["name"], audited["in_sample"]) == ("m", False)
-    assert_agrees(audited, by_hand)
+    assert_agrees(audited, reference)
     # Ordinary PCA of these rows, in the units of the model.
     units = table.loc[:119, features].std(ddof=0)
     assert (plain["name"], plain["is_scaled"], plain["in_sample"]) == ("PCA", True, True)
@@ -179,11 +179,13 @@ def test_numbers_are_cut_into_groups_whose_lower_edge_belongs_to_them(
     years[:4] = 30, 60, 29, 60.5
     frame = table[features].assign(years=years, sex=table["sex"])
     frame.to_csv(path, index=False) if ending == "csv" else frame.to_parquet(path)
-    by_hand = np.where(years < 30, "below 30", np.where(years < 60, "30 to below 60", "60 or more"))
+    reference = np.where(
+        years < 30, "below 30", np.where(years < 60, "30 to below 60", "60 or more")
+    )
     words = ("audit", path, "--group", "years", "--group", "sex", "--bin", "years=30,60", "-d", 1)
     words += ("--folds", "none")
     facts = run(*words, "--json", status=0).facts
-    expected = (pd.Series(by_hand) + "/" + table["sex"]).value_counts()
+    expected = (pd.Series(reference) + "/" + table["sex"]).value_counts()
     groups = facts["models"][0]["groups"]
     assert {"/".join(each["group"]): each["n_rows"] for each in groups} == dict(expected)
     assert facts["rows"]["n_features"] == len(features)
@@ -347,7 +349,7 @@ def test_without_folds_there_are_figures_on_the_rows_alone(run, data, none):
 
 
 @pytest.mark.slow
-def test_of_few_rows_as_many_dimensions_are_known_as_they_tell(run, table, tmp_path):
+def test_few_rows_have_estimates_at_as_many_dimensions_as_they_determine(run, table, tmp_path):
     """Three of four rows tell something of two dimensions, whatever else is looked at."""
     rows = table.drop(columns="sex")
     rows["age"] = np.where(np.arange(len(rows)) < 4, "few", "many")
@@ -412,8 +414,8 @@ def test_an_audit_takes_the_fewest_that_keep_the_share_in_every_group(
     (found,) = run("audit", data, "--group", "age", *options, "--json").facts["models"]
     kept = []
     for d in range(1, len(features) + 1):
-        by_hand = reference_pca(table[features], table["age"], d, standardize=standardize)
-        kept.append(min(1 - each.error / each.total_variance for each in by_hand.values()))
+        reference = reference_pca(table[features], table["age"], d, standardize=standardize)
+        kept.append(min(1 - each.error / each.total_variance for each in reference.values()))
     assert found["n_components"] == 1 + np.argmax(np.array(kept) >= (share or 0.9))
 
 
@@ -494,8 +496,8 @@ def test_held_out_rows_judge_the_models_of_the_first_file(run, table, features, 
     facts = run(*asked, "--model", saved).facts
     assert facts["rows"]["n_rows"] == len(table) - half
     assert [each["name"] for each in facts["models"]] == ["fair.model", "PCA"]
-    by_hand = fs.audit({"fair.model": fair}, table[half:][features], groups[half:])
-    for mine, theirs in zip(facts["models"], by_hand.models, strict=True):
+    reference = fs.audit({"fair.model": fair}, table[half:][features], groups[half:])
+    for mine, theirs in zip(facts["models"], reference.models, strict=True):
         assert not mine["in_sample"]
         for found, expected in zip(mine["groups"], theirs.groups, strict=True):
             assert found["observed_error"] == pytest.approx(expected.observed_error.value)
@@ -522,9 +524,11 @@ def test_several_files_of_moments_are_audited_together(run, table, features, tmp
         block.save(path)
     facts = run("audit", *paths, "-d", 2, "--json").facts
     plain = fs.FairPCA(2, criterion="total_error").fit_moments(sum(blocks[1:], blocks[0]))
-    by_hand = fs.audit({"PCA": plain}, moments=blocks)
-    assert facts["verdict"]["kind"] == by_hand.verdict.kind
-    for found, expected in zip(facts["models"][0]["groups"], by_hand.models[0].groups, strict=True):
+    reference = fs.audit({"PCA": plain}, moments=blocks)
+    assert facts["verdict"]["kind"] == reference.verdict.kind
+    for found, expected in zip(
+        facts["models"][0]["groups"], reference.models[0].groups, strict=True
+    ):
         assert found["expected_loss_low"] == pytest.approx(expected.expected_loss.low)
     table.to_csv(tmp_path / "rows.csv")
     refused = ("audit", paths[0], tmp_path / "rows.csv", "-d", 2)

@@ -47,7 +47,7 @@ def test_without_harm_the_status_is_0(run, unharmed):
     run(*command, "--fail-on", "harm,inconclusive", "--fail-on", "FS101", status=0, err=None)
 
 
-def test_with_repair_the_check_is_about_pca(run, harmed):
+def test_fail_on_with_repair_checks_pca(run, harmed):
     command = ("audit", harmed, "--group", "g", "-d", 2, "--repair", "--fail-on", "harm")
     run(*command, status=3, out="Harm, repair helps", err="PCA with 2 components loses")
 

@@ -33,11 +33,11 @@ def test_the_saved_model_does_to_the_rows_what_was_printed(
     plain, fair = facts["models"]
     assert [plain["name"], fair["name"]] == ["PCA", "minimax loss"]
     assert_agrees(fair, expected)
-    by_hand = reference_pca(X, table["age"], 2, center=center, standardize=standardize)
-    assert_agrees(plain, by_hand)
+    reference = reference_pca(X, table["age"], 2, center=center, standardize=standardize)
+    assert_agrees(plain, reference)
     assert facts["model"] == str(model)
     assert facts["certificate"]["objective"] == pytest.approx(max(losses_of(expected)), rel=1e-9)
-    assert max(losses_of(expected)) <= max(losses_of(by_hand))
+    assert max(losses_of(expected)) <= max(losses_of(reference))
 
 
 def test_nested_components_are_those_of_python_with_a_record_of_each(

@@ -19,7 +19,7 @@ from click.shell_completion import ShellComplete
 import fairspan
 import fairspan as fs
 from case_selection import mark_most_long
-from cli.conftest import SCHEMA, made_table, validator
+from cli.conftest import SCHEMA, make_table, validator
 from fairspan import cli
 
 COMMANDS = sorted(cli.fairspan.commands)
@@ -48,7 +48,7 @@ def test_help_is_grouped_by_purpose_and_ends_with_two_examples(run, name):
 def example_files(tmp_path_factory):
     """A folder of the files that examples name."""
     folder = tmp_path_factory.mktemp("examples")
-    table = made_table().drop(columns="age")
+    table = make_table().drop(columns="age")
     tables = {"patients": table, "north": table[:100], "south": table[100:]}
     tables["new"] = table.drop(columns="sex")
     # Rows that came after the fit, with cells of the others in each column.
@@ -115,7 +115,7 @@ def test_the_documented_completion_prints_a_script(installed, shell):
 
 @pytest.fixture
 def folder(tmp_path):
-    table = made_table()
+    table = make_table()
     (tmp_path / "rows").mkdir()
     for i, part in enumerate(np.array_split(np.arange(len(table)), 3)):
         path = tmp_path / "rows" / f"{i}.csv"
@@ -137,7 +137,7 @@ print(json.dumps([name for name in {HEAVY!r} if name in sys.modules]), file=sys.
 """
 
 
-def loaded_by(installed, program):
+def loaded_modules(installed, program):
     return json.loads(installed(code=LOADED.format(program=program)).err.splitlines()[-1])
 
 
@@ -167,7 +167,7 @@ def test_nothing_heavy_is_loaded_for_help_and_usage_errors(installed):
         "from fairspan.cli import run\n"
         f"for arguments, status in {ENDINGS!r}: assert run(arguments) == status, arguments"
     )
-    assert loaded_by(installed, program) == []
+    assert loaded_modules(installed, program) == []
 
 
 @pytest.mark.slow
@@ -250,17 +250,17 @@ def test_help_states_every_default(run, name):
 DEFINED = [each["$ref"].removeprefix("#/$defs/") for each in SCHEMA["anyOf"]]
 
 
-def places(value, path=()):
+def object_paths(value, path=()):
     """Each object inside a value, by the way that leads to it; of a list the first entry."""
     if isinstance(value, dict):
         yield path
         for key, each in value.items():
-            yield from places(each, (*path, key))
+            yield from object_paths(each, (*path, key))
     elif isinstance(value, list) and value:
-        yield from places(value[0], (*path, 0))
+        yield from object_paths(value[0], (*path, 0))
 
 
-def at(value, path):
+def value_at(value, path):
     for step in path:
         value = value[step]
     return value
@@ -271,14 +271,14 @@ OPEN = {"parameters", "radius", "answers"}
 
 
 @pytest.fixture(scope="session")
-def printed(tmp_path_factory):
+def printed_json(tmp_path_factory):
     """Output of commands for a small table, by the name of its definition in the schema."""
 
     folder = tmp_path_factory.mktemp("printed")
     data, model, page = (str(folder / name) for name in ("t.csv", "model", "page.html"))
-    made_table().drop(columns="sex").to_csv(data, index=False)
+    make_table().drop(columns="sex").to_csv(data, index=False)
     later = str(folder / "later.csv")
-    made_table().drop(columns="sex").assign(pay_1=made_table()["pay_2"]).to_csv(later, index=False)
+    make_table().drop(columns="sex").assign(pay_1=make_table()["pay_2"]).to_csv(later, index=False)
     moments = [str(folder / f"{i}.moments") for i in range(3)]
     table = (data, "--group", "age")
     commands = {
@@ -324,22 +324,22 @@ def test_the_schema_is_one_and_knows_every_command(run):
 
 @pytest.mark.long
 @pytest.mark.parametrize("name", DEFINED)
-def test_what_is_printed_conforms_and_what_is_spoilt_does_not(printed, name):
-    checked, right = validator(name), printed[name]
+def test_output_conforms_to_the_schema_and_corrupted_output_does_not(printed_json, name):
+    checked, right = validator(name), printed_json[name]
     checked.validate(right)
     checked.evolve(schema=SCHEMA).validate(right)
-    paths = [path for path in places(right) if not OPEN.intersection(map(str, path[-1:]))]
+    paths = [path for path in object_paths(right) if not OPEN.intersection(map(str, path[-1:]))]
     assert paths
     for path in paths:
-        for key in at(right, path):
+        for key in value_at(right, path):
             missing, misspelt, other = (copy.deepcopy(right) for _ in range(3))
-            del at(missing, path)[key]
-            at(misspelt, path)[f"{key}s"] = at(misspelt, path).pop(key)
-            at(other, path)[key] = [{"of": ["another kind"]}]
+            del value_at(missing, path)[key]
+            value_at(misspelt, path)[f"{key}s"] = value_at(misspelt, path).pop(key)
+            value_at(other, path)[key] = [{"of": ["another kind"]}]
             for spoilt in (missing, misspelt, other):
                 assert not checked.is_valid(spoilt), (*path, key)
         more = copy.deepcopy(right)
-        at(more, path)["more"] = 1
+        value_at(more, path)["more"] = 1
         assert not checked.is_valid(more), path
 
 
@@ -379,7 +379,7 @@ def write_ipc(frame, path):
     pl.from_pandas(frame).write_ipc(path)
 
 
-def in_parts(frame, path):
+def write_parts(frame, path):
     (path / "deeper").mkdir(parents=True)
     frame.iloc[:50].to_parquet(path / "1.parquet")
     frame.iloc[50:51, ::-1].to_parquet(path / "2.parquet")  # columns in another order
@@ -408,7 +408,7 @@ FORMATS = {
         "t.parquet",
         lambda frame, path: frame.set_index(1000 * np.arange(len(frame)) ** 2).to_parquet(path),
     ),
-    "a folder": ("parts", in_parts),
+    "a folder": ("parts", write_parts),
     "feather": ("t.feather", lambda frame, path: frame.to_feather(path, chunksize=23)),
     "arrow": ("t.arrow", write_ipc),
     "arrow without its ending": ("t", lambda frame, path: frame.to_feather(path)),
@@ -432,7 +432,7 @@ def figures_of(facts):
 @pytest.fixture(scope="module")
 def in_python():
     """Figures of ordinary PCA of the table in memory."""
-    table = made_table().drop(columns="sex")
+    table = make_table().drop(columns="sex")
     plain = fs.FairPCA(2, criterion="total_error").fit(table, sensitive_features="age")
     return figures_of(fs.audit(plain, table, "age", folds=None).to_dict())
 

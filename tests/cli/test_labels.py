@@ -1,4 +1,4 @@
-"""Labels that most likely are mistakes, as commands tell of them, and that the advice works."""
+"""Advice of commands about labels that are probably mistakes; following it works."""
 
 import shlex
 

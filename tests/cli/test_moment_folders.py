@@ -15,7 +15,7 @@ import pytest
 
 import fairspan as fs
 from case_selection import mark_most_long
-from cli.conftest import COLUMNS, limited_files, made_rows, write_folder
+from cli.conftest import COLUMNS, limited_files, make_rows, write_folder
 from fairspan import cli
 from numpy_reference import assert_moments, reference_moments
 
@@ -25,14 +25,14 @@ FAIRSPAN = str(Path(sys.executable).with_name("fairspan"))
 
 @pytest.fixture
 def frame():
-    return made_rows(5, 1200)
+    return make_rows(5, 1200)
 
 
 @pytest.fixture(scope="module")
 def originals(tmp_path_factory):
     """Four files of five row groups each, and a folder of their moments."""
     home = tmp_path_factory.mktemp("originals")
-    write_folder(home / "rows", made_rows(5, 1200), 4, 60)
+    write_folder(home / "rows", make_rows(5, 1200), 4, 60)
     words = ["--group", "sex", "--features", "[xyz]", "-o", str(home / "parts")]
     assert cli.run(["moments", str(home / "rows"), *words]) == 0
     return home
@@ -65,7 +65,7 @@ def contents(folder):
     return {path.name: path.read_bytes() for path in folder.glob("[!.]*")}
 
 
-def assert_of(path, frame, groups="sex"):
+def assert_moments_of_rows(path, frame, groups="sex"):
     """The file holds the moments of these rows."""
     assert_moments(fs.GroupMoments.load(path), reference_moments(frame[COLUMNS], frame[groups]))
 
@@ -75,7 +75,7 @@ def test_one_complete_file_for_each_file_of_rows_and_a_manifest(run, command, fr
     assert result.out.endswith(f"Saved to {out}\n")
     assert sorted(path.name for path in out.iterdir()) == [*NAMES, "manifest.json"]
     for number, name in enumerate(NAMES):
-        assert_of(out / name, frame[300 * number : 300 * (number + 1)])
+        assert_moments_of_rows(out / name, frame[300 * number : 300 * (number + 1)])
 
 
 @pytest.mark.parametrize("what", ["folder", "files", "all in it"])
@@ -89,7 +89,7 @@ def test_merged_they_are_what_one_pass_gives(run, command, made, frame, tmp_path
     whole = run(*command[:-1], tmp_path / "whole.moments", "--json").facts
     assert (merged["groups"], merged["files"]) == (whole["groups"], list(map(str, files)))
     for name in ("all", "whole.moments"):
-        assert_of(tmp_path / name, frame)
+        assert_moments_of_rows(tmp_path / name, frame)
 
 
 def test_a_site_that_dropped_rows_gives_a_warning(run, command, frame, tmp_path):
@@ -248,13 +248,13 @@ def edit_without_a_trace(path):
     os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns))
 
 
-def move_and_add(frame, folder):
+def move_and_add_files(frame, folder):
     (folder / "00.parquet").rename(folder / "99.parquet")
     (folder / "deeper").mkdir()
     frame[:10].to_parquet(folder / "deeper" / "1.parquet")
 
 
-def in_manifest(change):
+def change_manifest(change):
     """Another text in the place of the manifest."""
 
     def spoil(frame, folder, made):
@@ -264,7 +264,7 @@ def in_manifest(change):
     return spoil
 
 
-def nothing(*_):
+def change_nothing(*_):
     pass
 
 
@@ -281,23 +281,23 @@ SPOILT = {
         ["(changed: 02.parquet)"],
     ),
     "moved and added": (
-        lambda frame, folder, made: move_and_add(frame, folder),
+        lambda frame, folder, made: move_and_add_files(frame, folder),
         [],
         ["missing: 00.parquet; new: 99.parquet, deeper/1.parquet"],
     ),
-    "groups": (nothing, ["--group", "age"], ["groups: was 'sex', is 'sex', 'age'"]),
-    "features": (nothing, ["--exclude", "z"], ["features: was 'x', 'y', 'z', is 'x', 'y'"]),
-    "weight": (nothing, ["--weight", "w"], ["weight: was none, ", "is 'w'"]),
-    "label": (nothing, ["--y", "age"], ["label: was none, ", "is 'age'"]),
-    "missing": (nothing, ["--on-missing", "drop"], ["on_missing: was 'error', is 'drop'"]),
-    "cut manifest": (in_manifest(lambda text: text[:100]), [], ["{made}/manifest.json"]),
+    "groups": (change_nothing, ["--group", "age"], ["groups: was 'sex', is 'sex', 'age'"]),
+    "features": (change_nothing, ["--exclude", "z"], ["features: was 'x', 'y', 'z', is 'x', 'y'"]),
+    "weight": (change_nothing, ["--weight", "w"], ["weight: was none, ", "is 'w'"]),
+    "label": (change_nothing, ["--y", "age"], ["label: was none, ", "is 'age'"]),
+    "missing": (change_nothing, ["--on-missing", "drop"], ["on_missing: was 'error', is 'drop'"]),
+    "cut manifest": (change_manifest(lambda text: text[:100]), [], ["{made}/manifest.json"]),
     "unknown entry": (
-        in_manifest(lambda text: json.dumps({**json.loads(text), "more": 1})),
+        change_manifest(lambda text: json.dumps({**json.loads(text), "more": 1})),
         [],
         ["{made}/manifest.json"],
     ),
     "newer manifest": (
-        in_manifest(lambda text: json.dumps({**json.loads(text), "version": 3})),
+        change_manifest(lambda text: json.dumps({**json.loads(text), "version": 3})),
         [],
         ["{made}/manifest.json"],
     ),
@@ -319,7 +319,7 @@ SPOILT = {
 
 
 @pytest.mark.parametrize(("spoil", "options", "said"), SPOILT.values(), ids=SPOILT)
-def test_what_is_not_as_it_was_is_refused(
+def test_changes_since_the_first_run_are_refused(
     run, command, frame, folder, made, tmp_path, spoil, options, said
 ):
     spoil(frame, folder, made)
@@ -400,7 +400,7 @@ def test_names_in_sub_folders_stay_apart(run, frame, tmp_path):
         "manifest.json",
     ]
     run("merge", tmp_path / "parts", "-o", tmp_path / "all")
-    assert_of(tmp_path / "all", frame)
+    assert_moments_of_rows(tmp_path / "all", frame)
 
 
 def test_files_without_a_row_that_counts(run, frame, tmp_path):
@@ -412,10 +412,10 @@ def test_files_without_a_row_that_counts(run, frame, tmp_path):
     merged = run("merge", tmp_path / "parts", "-o", tmp_path / "all", "--json").facts
     for each in (facts, merged):
         assert (each["n_rows"], each["n_dropped"]) == (600, 600)
-    assert_of(tmp_path / "all", frame[:600])
+    assert_moments_of_rows(tmp_path / "all", frame[:600])
 
 
-def test_what_is_wrong_in_the_first_file_leaves_nothing(run, command, folder, frame, out):
+def test_faults_in_the_first_file_leave_no_output(run, command, folder, frame, out):
     frame[:300].assign(y=np.nan).to_parquet(folder / "00.parquet")
     run(*command, status=2, err=f"{folder / '00.parquet'}, row group 0: X contains NaN")
     assert not out.exists()

@@ -8,7 +8,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import fairspan as fs
-from cli.conftest import COLUMNS, made_rows, terminal_width, write_folder
+from cli.conftest import COLUMNS, make_rows, terminal_width, write_folder
 from numpy_reference import assert_moments, projector_distance, reference_moments
 
 BY_SEX = ("--group", "sex")
@@ -20,7 +20,7 @@ load = fs.GroupMoments.load
 
 @pytest.fixture
 def frame():
-    return made_rows(1, 600)
+    return make_rows(1, 600)
 
 
 @pytest.fixture
@@ -150,7 +150,7 @@ SITES = ["north", "south", "west"]
 @pytest.fixture
 def sites(run, tmp_path):
     """The moments of three sites; the third has no row of group m. And the rows of all."""
-    frame = made_rows(2, 900)[[*COLUMNS, "sex"]]
+    frame = make_rows(2, 900)[[*COLUMNS, "sex"]]
     parts = [frame[:200], frame[200:650], frame[650:][frame[650:]["sex"] == "f"]]
     for name, part in zip(SITES, parts, strict=True):
         part.to_csv(tmp_path / f"{name}.csv", index=False)
@@ -207,7 +207,7 @@ def save_file(path, n, seed, columns, labels, classes=None):
     ],
     ids=["missing and extra", "missing", "type", "attributes"],
 )
-def test_what_does_not_fit_is_listed_and_the_file_named(refused, tmp_path, columns, labels, words):
+def test_moments_that_differ_are_listed_with_their_file(refused, tmp_path, columns, labels, words):
     files = [tmp_path / "a", tmp_path / "same", tmp_path / "other"]
     save_file(files[0], 2, 0, "xyz", ["a", "b"])
     save_file(files[1], 2, 1, "xyz", ["b", "c"])

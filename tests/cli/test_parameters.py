@@ -173,7 +173,7 @@ def unreadable(table, features, tmp_path):
 
 
 @pytest.mark.parametrize(("criterion", "arguments", "words"), USAGE + RANGE)
-def test_what_needs_no_rows_is_refused_before_any_is_read(
+def test_faults_that_need_no_rows_are_refused_before_any_is_read(
     refused, unreadable, criterion, arguments, words
 ):
     options = [f"--param={argument}" for argument in arguments]

@@ -23,7 +23,7 @@ def table(tmp_path_factory):
 
 
 @pytest.fixture
-def passes(monkeypatch):
+def rows_per_pass(monkeypatch):
     """Rows that each reader of a CSV file has yielded, without the one for the schema."""
     counts = []
 
@@ -31,9 +31,9 @@ def passes(monkeypatch):
         reader = csv_open(stream, *args, **kwargs)
         if isinstance(stream, pa.BufferReader):  # the beginning of the file, for the schema
             return reader
-        return Counted(reader)
+        return CountingReader(reader)
 
-    class Counted:
+    class CountingReader:
         def __init__(self, reader):
             self.reader = reader
             self.position = len(counts)
@@ -63,42 +63,42 @@ COMMANDS = {
 }
 
 
-def words(command, table, folder):
+def command_words(command, table, folder):
     options = [folder / word if word.startswith("out") else word for word in COMMANDS[command]]
     dimensions = [] if command == "moments" else ["-d", 1]
     return [command, table, "--group", "g", *dimensions, *options]
 
 
-def but_slow(*slow):
+def mark_commands_slow(*slow):
     return [pytest.param(name, marks=[pytest.mark.slow] * (name in slow)) for name in COMMANDS]
 
 
-@pytest.mark.parametrize("command", but_slow("audit", "report"))
-def test_a_small_file_is_read_once(command, run, table, passes, tmp_path):
-    run(*words(command, table, tmp_path), status=0)
-    assert passes == [N]
+@pytest.mark.parametrize("command", mark_commands_slow("audit", "report"))
+def test_a_small_file_is_read_once(command, run, table, rows_per_pass, tmp_path):
+    run(*command_words(command, table, tmp_path), status=0)
+    assert rows_per_pass == [N]
 
 
-@pytest.mark.parametrize("command", but_slow("fit", "report"))
+@pytest.mark.parametrize("command", mark_commands_slow("fit", "report"))
 def test_a_large_file_is_read_at_most_three_times(
-    command, run, table, passes, tmp_path, monkeypatch
+    command, run, table, rows_per_pass, tmp_path, monkeypatch
 ):
     monkeypatch.setattr(batch_cache, "MAX_CACHED_BYTES", 1000)
-    run(*words(command, table, tmp_path), status=0)
+    run(*command_words(command, table, tmp_path), status=0)
     # For moments, for moments by fold, and for standard errors; the first rows are inspected, too.
-    n_full = passes.count(N)
+    n_full = rows_per_pass.count(N)
     assert n_full == (1 if command == "moments" else 3)
-    assert len(passes) - n_full <= 1
+    assert len(rows_per_pass) - n_full <= 1
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("limit", [1000, 2**26])
 def test_results_are_the_same_whether_batches_are_kept(run, table, limit, monkeypatch):
     monkeypatch.setattr(batch_cache, "MAX_CACHED_BYTES", limit)
-    facts = run(*words("audit", table, None), "--json").facts
-    assert facts == run(*words("audit", table, None), "--json").facts
+    facts = run(*command_words("audit", table, None), "--json").facts
+    assert facts == run(*command_words("audit", table, None), "--json").facts
     monkeypatch.undo()
-    assert facts == run(*words("audit", table, None), "--json").facts
+    assert facts == run(*command_words("audit", table, None), "--json").facts
 
 
 def test_a_file_that_changed_is_read_again(tmp_path):
@@ -110,15 +110,15 @@ def test_a_file_that_changed_is_read_again(tmp_path):
     assert [block.values.tolist() for block in rows.blocks()] == [[[10.0], [20.0]]]
 
 
-def test_fewer_columns_are_taken_from_memory_and_others_are_read(table, passes):
+def test_fewer_columns_are_taken_from_memory_and_others_are_read(table, rows_per_pass):
     rows = FileRows.open(table, ["g"], exclude=["z"])
     assert sum(len(block.values) for block in rows.blocks()) == N
     first, second = rows.select_features(("y",)), rows.select_features(("z", "y"))
     values = np.vstack([block.values for block in first.blocks()])
-    assert passes == [N]
+    assert rows_per_pass == [N]
     assert values.shape == (N, 1)
     both = np.vstack([block.values for block in second.blocks()])
-    assert passes == [N, N]
+    assert rows_per_pass == [N, N]
     np.testing.assert_array_equal(both[:, 1:], values)
 
 

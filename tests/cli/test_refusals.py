@@ -35,7 +35,7 @@ def csv(change):
 
 
 # Files that a word in braces stands for, made where a command names them.
-MADE = {
+MAKERS = {
     "moments": save_moments(),
     "backwards": save_moments(FEATURES[::-1]),
     "one_group": save_moments(groups=["all"] * 240),
@@ -234,11 +234,11 @@ REFUSED = [
 
 @pytest.mark.parametrize(("command", "said"), REFUSED, ids=lambda each: " ".join(each)[:60])
 def test_it_is_refused(refused, table, tmp_path, command, said):
-    places = {name: tmp_path / name.replace("_csv", ".csv") for name in MADE}
-    for name, make in MADE.items():
+    paths = {name: tmp_path / name.replace("_csv", ".csv") for name in MAKERS}
+    for name, make in MAKERS.items():
         if f"{{{name}}}" in command:
-            make(table, places[name])
-    refused(*command, **places, said=said)
+            make(table, paths[name])
+    refused(*command, **paths, said=said)
 
 
 @pytest.mark.parametrize(
@@ -479,8 +479,8 @@ def test_results_in_python_are_named_as_what_they_are(tmp_path, model):
     ],
 )
 def test_a_reader_who_leaves_is_no_failure(data, model, tmp_path, command, status):
-    places = {"data": data, "model": model, "page": tmp_path / "page.html"}
-    words = [str(word) for word in replace_value(command, **places)]
+    paths = {"data": data, "model": model, "page": tmp_path / "page.html"}
+    words = [str(word) for word in replace_value(command, **paths)]
     program = [Path(sys.executable).with_name("fairspan"), *words]
     reading, writing = os.pipe()
     os.close(reading)
@@ -489,7 +489,7 @@ def test_a_reader_who_leaves_is_no_failure(data, model, tmp_path, command, statu
     assert done.returncode == status, done.stderr
     assert "Traceback" not in done.stderr
     assert "Broken pipe" not in done.stderr
-    assert places["page"].exists() == ("{page}" in command)
+    assert paths["page"].exists() == ("{page}" in command)
 
 
 @pytest.mark.skipif(not FULL.exists(), reason="needs a device that is full")

@@ -19,15 +19,15 @@ from fairspan.datasets import load_adult_by_race
 from report_cases import certificate_facts, generate_rows
 
 # Of few features all criteria are solved soon.
-FEW = ("--features", "pay_*", "--features", "height", "-d", 1)
+FEW_FEATURES = ("--features", "pay_*", "--features", "height", "-d", 1)
 
 
-def assert_alike(one, other):
+def assert_close(one, other):
     if isinstance(one, dict):
-        assert_alike(sorted(one.items()), sorted(other.items()))
+        assert_close(sorted(one.items()), sorted(other.items()))
     elif isinstance(one, list | tuple):
         for each, beside in zip(one, other, strict=True):
-            assert_alike(each, beside)
+            assert_close(each, beside)
     else:
         number = isinstance(one, float)
         assert one == (pytest.approx(other, rel=1e-6, abs=1e-9) if number else other)
@@ -41,8 +41,8 @@ def test_it_prints_the_messages_of_python(run, data, table, features, tmp_path):
         page, table[features], table["age"], n_components=2, scale=True, name="data.csv"
     )
     # A table in memory and a file are read in other blocks, which moves rounding.
-    assert_alike(facts["models"], in_python["models"])
-    assert_alike(facts["slider"], in_python["slider"])
+    assert_close(facts["models"], in_python["models"])
+    assert_close(facts["slider"], in_python["slider"])
     assert facts["data"] == in_python["data"]
     certificate = certificate_facts(facts)
     fair = fs.FairPCA(2, scale=True).fit(table[features], sensitive_features=table["age"])
@@ -154,7 +154,7 @@ def test_facts_alone_need_neither_jinja2_nor_matplotlib(installed, data):
 def test_names_of_groups_are_shown_without_what_a_terminal_obeys(run, table, features, tmp_path):
     path, page = tmp_path / "rows.parquet", tmp_path / "page.html"
     table[features].assign(age=np.where(table["age"] == "old", "a\x1b[31m", "b\n")).to_parquet(path)
-    result = run("report", path, "--group", "age", *FEW, "-o", page, status=0)
+    result = run("report", path, "--group", "age", *FEW_FEATURES, "-o", page, status=0)
     assert "\x1b" not in result.out
     assert "a?[31m" in result.out
     assert page.stat().st_size < 400_000
@@ -204,7 +204,7 @@ BREAKING = "group\nimport os; os.abort()\n#"
 
 
 @pytest.fixture
-def odd(tmp_path):
+def odd_path(tmp_path):
     X, groups = generate_rows(2, 3)
     path = tmp_path / "rows\nimport os; os.abort()\n\x1b[31m\u202e.csv"
     pd.DataFrame({"a": X[:, 0], "b": X[:, 1], "c": X[:, 2], BREAKING: groups}).to_csv(
@@ -214,9 +214,11 @@ def odd(tmp_path):
 
 
 @pytest.mark.long
-def test_the_command_is_one_printable_line_that_a_shell_reads_as_it_was_typed(run, odd, tmp_path):
+def test_the_command_is_one_printable_line_that_a_shell_reads_as_it_was_typed(
+    run, odd_path, tmp_path
+):
     page = tmp_path / os.fsdecode(b"page \xff.html")
-    typed = ("report", str(odd), "--group", BREAKING, "-d", "1", "-o", str(page))
+    typed = ("report", str(odd_path), "--group", BREAKING, "-d", "1", "-o", str(page))
     result = run(*typed, status=0)
     assert all(line.isprintable() for line in result.out.splitlines())
     told = run(*typed, "--json").facts["provenance"]["command"]
@@ -240,12 +242,12 @@ def _in_an_empty_folder(tmp_path, monkeypatch):
 
 
 @pytest.fixture
-def without_pages(monkeypatch):
+def no_jinja(monkeypatch):
     monkeypatch.setitem(sys.modules, "jinja2", None)
 
 
 @pytest.mark.slow
-def test_the_demo_agrees_with_the_rows_it_names(run, without_pages):
+def test_the_demo_agrees_with_the_rows_it_names(run, no_jinja):
     facts = run("demo", "--json").facts
     people = load_adult_by_race()
     X, race = pd.DataFrame(people.X), pd.Series(people.sensitive_features)
@@ -259,7 +261,7 @@ def test_the_demo_agrees_with_the_rows_it_names(run, without_pages):
 
 
 @pytest.mark.long
-def test_the_harm_that_the_demo_tells_of_is_seen_on_rows_that_were_held_out():
+def test_the_harm_of_the_demo_is_shown_on_held_out_rows():
     """Half of the people for the fits, the other half for the audit, in both directions."""
     data = load_adult_by_race()
     generator = np.random.default_rng(0)
@@ -324,9 +326,7 @@ def test_the_page_is_written_to_its_path_and_has_the_same_figures(run, monkeypat
 
 
 @pytest.mark.slow
-def test_without_the_extra_the_demo_runs_and_tells_how_to_get_the_page(
-    run, without_pages, tmp_path
-):
+def test_without_the_extra_the_demo_runs_and_tells_how_to_get_the_page(run, no_jinja, tmp_path):
     result = run("demo", status=0, err=None)
     *_, step, last = result.out.splitlines()
     assert step.endswith(NEXT_STEP)

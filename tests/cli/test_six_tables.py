@@ -1,4 +1,4 @@
-"""Tables of the shape of six real ones on which verdicts once misled, through command and page."""
+"""Verdicts on tables like six real ones, which once misled, by command and on the page."""
 
 import html
 import re
@@ -19,7 +19,7 @@ def save_file(frame, path):
 def verdict(run, tmp_path):
     """The verdict of a report of a table, which JSON and page agree on; and its facts."""
 
-    def of(frame, *options):
+    def run_report(frame, *options):
         data, page = save_file(frame, tmp_path / "rows.csv"), tmp_path / "page.html"
         asked = ("report", data, "--group", "group", "-d", 2, "--compare", "minimax_loss", *options)
         facts = run(*asked, "-o", page, "--json").facts
@@ -29,7 +29,7 @@ def verdict(run, tmp_path):
             assert " ".join(each.split()) in read
         return found, facts
 
-    return of
+    return run_report
 
 
 def codes(facts):

@@ -1,4 +1,4 @@
-"""Tables as people have them: how they are written, text, and missing numbers."""
+"""Realistic tables: file formats, text columns, and missing numbers."""
 
 import numpy as np
 import pandas as pd

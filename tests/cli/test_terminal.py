@@ -24,14 +24,14 @@ COLOR = re.compile(r"\x1b\[[\d;]*m")
 
 
 @pytest.fixture
-def at_once(monkeypatch):
+def immediate_progress(monkeypatch):
     """Every change of progress is shown."""
     monkeypatch.setattr(progress, "_DELAY", 0)
     monkeypatch.setattr(progress, "_INTERVAL", 0)
 
 
 @pytest.fixture
-def on_terminal(tmp_path, monkeypatch, at_once):
+def run_on_terminal(tmp_path, monkeypatch, immediate_progress):
     """Run a command whose streams are terminals; return its status and all that it wrote."""
     monkeypatch.chdir(tmp_path)
 
@@ -64,7 +64,7 @@ def on_terminal(tmp_path, monkeypatch, at_once):
     return run_with
 
 
-def left_over(shown):
+def remaining_lines(shown):
     """The lines that stay: what is before the last carriage return of a line is written over."""
     lines = COLOR.sub("", shown).replace("\r\n", "\n").split("\n")
     return [line.rsplit("\r", 1)[-1] for line in lines]
@@ -84,7 +84,7 @@ def folder(tmp_path):
 @pytest.mark.parametrize(
     "columns", [*(pytest.param(each, marks=pytest.mark.slow) for each in (80, 60)), 40]
 )
-def test_each_command_shows_progress_in_one_line(on_terminal, data, folder, tmp_path, columns):
+def test_each_command_shows_progress_in_one_line(run_on_terminal, data, folder, tmp_path, columns):
     model = tmp_path / "model"
     by_age = ("--group", "age")
     for command, shares in (
@@ -95,14 +95,14 @@ def test_each_command_shows_progress_in_one_line(on_terminal, data, folder, tmp_
         (("moments", folder, "--group", "g", "-o", "n"), ("reading: 40%", "reading: 100%")),
         (("merge", "m", "m", "-o", "both"), ("merging: 100%",)),
     ):
-        status, shown = on_terminal(*command, columns=columns)
+        status, shown = run_on_terminal(*command, columns=columns)
         assert status == 0, shown
         lines = [line.rstrip() for line in shown.split("\r")]
         for share in shares:
             ours = [line for line in lines if re.sub(" +", " ", line).startswith(share)]
             assert ours, (command, share)
             assert max(map(len, ours)) <= columns
-        assert not any("ing:" in line and "%" in line for line in left_over(shown))
+        assert not any("ing:" in line and "%" in line for line in remaining_lines(shown))
 
 
 @pytest.mark.long
@@ -111,7 +111,7 @@ def test_each_command_shows_progress_in_one_line(on_terminal, data, folder, tmp_
     [("1", ["400/1.00k", "700/1.00k", "1.00k/1.00k"]), ("2", ["1/3", "2/3", "3/3"])],
 )
 def test_rows_are_counted_in_this_process_and_parts_in_others(
-    monkeypatch, at_once, folder, tmp_path, jobs, shown
+    monkeypatch, immediate_progress, folder, tmp_path, jobs, shown
 ):
     monkeypatch.setattr(sys, "stderr", Terminal())
     command = ["moments", folder, "--group", "g", "--jobs", jobs, "-o", tmp_path / "m"]
@@ -120,40 +120,42 @@ def test_rows_are_counted_in_this_process_and_parts_in_others(
     assert list(dict.fromkeys(done))[1:] == shown
 
 
-def test_the_number_of_rows_of_a_csv_is_an_estimate_of_two_digits(on_terminal, tmp_path):
+def test_the_number_of_rows_of_a_csv_is_an_estimate_of_two_digits(run_on_terminal, tmp_path):
     for n_rows, about in ((1234, "1.20k"), (86_500, "86.0k")):
         (tmp_path / "long.csv").write_text("x,g\n" + "1.25,a\n1.50,b\n" * (n_rows // 2))
-        _, shown = on_terminal("moments", "long.csv", "--group", "g", "-o", "m", columns=80)
+        _, shown = run_on_terminal("moments", "long.csv", "--group", "g", "-o", "m", columns=80)
         assert re.search(rf"reading: .*/{re.escape(about)} \[", shown), shown
     # Nothing is known of the number of lines in a file that is packed.
     with gzip.open(tmp_path / "packed.csv.gz", "wt") as file:
         file.write("x,g\n" + "1.25,a\n1.50,b\n" * 50)
-    _, shown = on_terminal("moments", "packed.csv.gz", "--group", "g", "-o", "m", columns=80)
+    _, shown = run_on_terminal("moments", "packed.csv.gz", "--group", "g", "-o", "m", columns=80)
     assert "reading: 100 rows [" in shown
 
 
-def test_only_terminals_that_want_colors_get_them_and_the_text_is_the_same(on_terminal, run, data):
+def test_only_terminals_that_want_colors_get_them_and_the_text_is_the_same(
+    run_on_terminal, run, data
+):
     command = ("fit", data, "--group", "age", "-d", "2", "--folds", "none", "-o", "m")
-    status, colored = on_terminal(*command)
+    status, colored = run_on_terminal(*command)
     assert status == 0
     assert COLOR.search(colored)
     for variable in ({"NO_COLOR": "1"}, {"TERM": "dumb"}):
-        _, plain = on_terminal(*command, **variable)
+        _, plain = run_on_terminal(*command, **variable)
         assert "\x1b" not in plain
-        assert left_over(plain) == left_over(colored)
+        assert remaining_lines(plain) == remaining_lines(colored)
     piped = run(*command)
     assert "\x1b" not in piped.out
-    assert left_over(colored) == piped.out.split("\n")
+    assert remaining_lines(colored) == piped.out.split("\n")
     # An empty NO_COLOR is none.
-    assert COLOR.search(on_terminal(*command, NO_COLOR="")[1])
+    assert COLOR.search(run_on_terminal(*command, NO_COLOR="")[1])
 
 
-def test_colors_say_what_deserves_a_look(on_terminal, table, features, tmp_path):
+def test_colors_say_what_deserves_a_look(run_on_terminal, table, features, tmp_path):
     odd = table[[*features, "age"]]
     odd.assign(age=odd["age"].where(odd.index != 0, "alone")).to_csv(
         tmp_path / "odd.csv", index=False
     )
-    status, shown = on_terminal("fit", "odd.csv", "--group", "age", "-d", "2", "-o", "m")
+    status, shown = run_on_terminal("fit", "odd.csv", "--group", "age", "-d", "2", "-o", "m")
     assert status == 0
     assert "\x1b[33m\x1b[1mFS102\x1b[0m" in shown
     assert "\x1b[32moptimal\x1b[0m" in shown or "\x1b[33mopen\x1b[0m" in shown
@@ -167,8 +169,8 @@ def test_colors_say_what_deserves_a_look(on_terminal, table, features, tmp_path)
         assert colored == re.findall(r"\S+ %", COLOR.sub("", line))[1]
 
 
-def test_an_error_is_colored_by_the_terminal_of_standard_error(on_terminal, run, data):
-    status, shown = on_terminal("audit", data, "--group", "no-such-column")
+def test_an_error_is_colored_by_the_terminal_of_standard_error(run_on_terminal, run, data):
+    status, shown = run_on_terminal("audit", data, "--group", "no-such-column")
     assert status == 2
     assert shown.startswith("\x1b[31m\x1b[1mfairspan: error:\x1b[0m ")
     assert run("audit", data, "--group", "no-such-column").err == COLOR.sub("", shown).replace(
@@ -177,14 +179,14 @@ def test_an_error_is_colored_by_the_terminal_of_standard_error(on_terminal, run,
 
 
 @pytest.mark.parametrize("columns", [pytest.param(80, marks=pytest.mark.slow), 60])
-def test_long_names_fit_the_terminal(on_terminal, table, features, tmp_path, columns):
+def test_long_names_fit_the_terminal(run_on_terminal, table, features, tmp_path, columns):
     names = {"old": "東京都世田谷区の住民の皆さん", "young": "all others, whether old or not"}
     table[features].assign(age=table["age"].map(names)).to_csv(tmp_path / "n.csv", index=False)
-    status, shown = on_terminal(
+    status, shown = run_on_terminal(
         "audit", "n.csv", "--group", "age", "-d", "2", "--standardize", columns=columns
     )
     assert status == 0
-    *others, command = (line for line in left_over(shown) if line)
+    *others, command = (line for line in remaining_lines(shown) if line)
     assert max(map(terminal_width, others)) <= columns
     assert command.startswith("Next: ")  # not wrapped, so that it can be copied
 
@@ -195,12 +197,12 @@ class Terminal(io.StringIO):
 
 
 @pytest.mark.slow
-def test_the_demo_is_as_wide_as_the_terminal(on_terminal, monkeypatch):
+def test_the_demo_is_as_wide_as_the_terminal(run_on_terminal, monkeypatch):
     monkeypatch.setitem(sys.modules, "jinja2", None)
     for columns in (80, 60):
-        status, shown = on_terminal("demo", columns=columns)
+        status, shown = run_on_terminal("demo", columns=columns)
         assert status == 0
-        lines = left_over(shown)
+        lines = remaining_lines(shown)
         (end,) = (i for i, line in enumerate(lines) if "fairspan audit DATA.csv" in line)
         assert columns - 12 < max(map(len, lines[:end])) <= columns
 

@@ -24,7 +24,7 @@ QUICK = ("--folds", "none")
 
 
 @pytest.fixture
-def in_python(table, features):
+def python_model(table, features):
     return fs.FairPCA(2).fit(table[features], sensitive_features=table["age"])
 
 
@@ -45,28 +45,28 @@ READERS = {
 
 @pytest.mark.parametrize("name", READERS)
 def test_the_output_is_what_python_computes(
-    run, model, data, table, features, in_python, tmp_path, name
+    run, model, data, table, features, python_model, tmp_path, name
 ):
     result = run("transform", model, data, "-o", tmp_path / name, status=0, err=None)
     assert result.out == f"Wrote 240 rows with 2 components to {tmp_path / name}\n"
     written = READERS[name](tmp_path / name)
     assert list(written.columns) == ["fairpca0", "fairpca1"]
-    assert_written(written, in_python, table[features])
+    assert_written(written, python_model, table[features])
 
 
-def test_a_dash_writes_csv_to_standard_output(run, model, data, table, features, in_python):
+def test_a_dash_writes_csv_to_standard_output(run, model, data, table, features, python_model):
     result = run("transform", model, data, "-o", "-", status=0, err=None)
-    assert_written(pd.read_csv(io.StringIO(result.out)), in_python, table[features])
+    assert_written(pd.read_csv(io.StringIO(result.out)), python_model, table[features])
 
 
 def test_columns_are_matched_by_name_and_no_group_is_needed(
-    run, model, table, features, in_python, tmp_path
+    run, model, table, features, python_model, tmp_path
 ):
     other = table[features[::-1]].assign(id=range(240), note="text", empty=np.nan)
     other.insert(2, "when", pd.Timestamp("2020-01-01"))
     other.to_parquet(tmp_path / "other.parquet")
     run("transform", model, tmp_path / "other.parquet", "-o", tmp_path / "out.csv")
-    assert_written(pd.read_csv(tmp_path / "out.csv"), in_python, table[features])
+    assert_written(pd.read_csv(tmp_path / "out.csv"), python_model, table[features])
     table[["age", *reversed(features)]].assign(more=1.0).to_parquet(tmp_path / "other.parquet")
     run("verify", model, tmp_path / "other.parquet", *GROUP, status=0, err=None)
 
@@ -162,8 +162,8 @@ def test_a_query_computes_indicators_from_text(run, tmp_path):
     database.register("data", pd.concat([table, unseen]))
     found = database.sql(query.out).df().to_numpy()
     np.testing.assert_allclose(found[:40], pd.read_parquet(tmp_path / "z.parquet"), atol=1e-9)
-    in_python = FairSubspace.load(made).transform(table)  # a frame with the text itself
-    np.testing.assert_allclose(in_python, found[:40], atol=1e-9)
+    python_model = FairSubspace.load(made).transform(table)  # a frame with the text itself
+    np.testing.assert_allclose(python_model, found[:40], atol=1e-9)
     unseen.iloc[:1].to_csv(tmp_path / "new.csv", index=False)
     run("transform", made, tmp_path / "new.csv", "--unseen", "ignore", "-o", tmp_path / "n.csv")
     np.testing.assert_allclose(found[40:41], pd.read_csv(tmp_path / "n.csv"), atol=1e-9)

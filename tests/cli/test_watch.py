@@ -1,4 +1,4 @@
-"""fairspan watch: looks at a saved model, their history, and the exit status of an alarm."""
+"""fairspan watch: the history of audits of a saved model, and the exit status of an alarm."""
 
 import json
 
@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 import fairspan as fs
-from cli.conftest import made_table
+from cli.conftest import make_table
 
 
 @pytest.fixture
@@ -16,7 +16,7 @@ def month(tmp_path):
 
     def write(number, factor=1.0):
         rng = np.random.default_rng(number)
-        table = made_table().drop(columns="sex")
+        table = make_table().drop(columns="sex")
         for name in table.columns.drop("age"):
             values = table[name].to_numpy(dtype=float, copy=True)
             for group in ("old", "young"):
@@ -121,14 +121,14 @@ def test_repeated_rows_are_refused_unless_forced(run, model, month, tmp_path):
     run(*command, "--force", status=0)
 
 
-def test_what_cannot_be_watched_is_refused(run, refused, model, data, tmp_path):
+def test_models_and_rows_that_cannot_be_watched_are_refused(run, refused, model, data, tmp_path):
     history = tmp_path / "looks.json"
     watch = ("watch", "{model}", "{data}", "--group", "age")
     refused(*watch, "--history", str(history), said="those of the fit")
     refused(*watch, "--history", str(tmp_path / "looks.csv"), said="looks.csv")
     refused(*watch, "--history", str(history), "--date", "May", said="'May'")
     moments = tmp_path / "age.moments"
-    fs.GroupMoments.from_rows(made_table().drop(columns="sex"), "age").save(moments)
+    fs.GroupMoments.from_rows(make_table().drop(columns="sex"), "age").save(moments)
     run(
         *("watch", model, moments, "--history", history),
         status=2,

@@ -1,4 +1,4 @@
-"""Pairs of tables for tests, and independent formulas of what a pair keeps."""
+"""Pairs of tables, and independent formulas of the covariance that subspaces capture."""
 
 import numpy as np
 
@@ -37,7 +37,7 @@ def cross_covariances(X, Y, labels, center="global", scale=True, weights=None):
     return np.array(found)
 
 
-def best_kept(C, d):
+def max_covariance(C, d):
     """Sum of the d largest singular values."""
     return np.linalg.svd(C, compute_uv=False)[:d].sum()
 

@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 
 from case_selection import ALL_CASES, select_cases
-from cross_decomposition.paired_tables import best_kept, draw_tables, kept
+from cross_decomposition.paired_tables import draw_tables, kept, max_covariance
 from fairspan import FairPCA
 from fairspan.cross_decomposition import FairCCA, FairPLS, audit_pairs
 from fairspan.errors import InvalidInput, InvalidParameter, InvalidType
@@ -45,7 +45,7 @@ def test_a_loss_that_is_there_is_shown_and_its_interval_has_the_truth(strong):
     model = FairPLS(1, scale=False, criterion="total_covariance")
     model.fit(X, Y, sensitive_features=groups)
     B = SAME[:, ::-1]
-    loss = best_kept(B, 1) - kept(B, model.x_weights_, model.y_weights_)
+    loss = max_covariance(B, 1) - kept(B, model.x_weights_, model.y_weights_)
     assert usual["few"].expected_loss.low <= loss <= usual["few"].expected_loss.high
     repaired = by_group(audit, "PLS, minimax loss")
     assert repaired["few"].expected_loss.value < usual["few"].expected_loss.value
@@ -154,7 +154,7 @@ def test_intervals_contain_the_expected_loss():
         fair = FairPLS(1, scale=False).fit(X, Y, sensitive_features=groups)
         audit = audit_pairs(fair, X, Y, sensitive_features=groups)
         for label, B in (("many", SAME), ("few", turned)):
-            loss = best_kept(B, 1) - kept(B, fair.x_weights_, fair.y_weights_)
+            loss = max_covariance(B, 1) - kept(B, fair.x_weights_, fair.y_weights_)
             found = by_group(audit, "PLS, minimax loss")[label].expected_loss
             covered.append(found.low <= loss <= found.high)
     required = 0.92 if ALL_CASES else 0.8

@@ -1,4 +1,4 @@
-"""Tables and claims that would give a wrong answer quietly."""
+"""Tables and claims that could silently give a wrong answer."""
 
 from dataclasses import replace
 
@@ -39,7 +39,7 @@ def test_indexes_that_differ_are_refused(tables):
         FairPLS(1).fit(X, Y.iloc[::-1], sensitive_features=groups)
 
 
-def test_named_columns_of_y_beside_an_array_are_matched(tables):
+def test_named_columns_of_y_are_matched_next_to_an_array(tables):
     X, Y, groups = frames(tables)
     array = X.to_numpy()
     fair = FairPLS(1).fit(array, Y, sensitive_features=groups)

@@ -6,7 +6,7 @@ import scipy
 from scipy.optimize import minimize
 from sklearn.cross_decomposition import CCA, PLSSVD
 
-from cross_decomposition.paired_tables import best_kept, cross_covariances, draw_tables, kept
+from cross_decomposition.paired_tables import cross_covariances, draw_tables, kept, max_covariance
 from fairspan.cross_decomposition import FairCCA, FairPLS
 
 
@@ -51,7 +51,7 @@ def test_a_single_pair_of_two_by_two_tables_is_the_best_of_all_angles(seed):
     X, Y, groups = draw_tables(seed, p=2, q=2)
     fair = FairPLS(1).fit(X, Y, sensitive_features=groups)
     matrices = cross_covariances(X, Y, groups)
-    best = [best_kept(C, 1) for C in matrices]
+    best = [max_covariance(C, 1) for C in matrices]
     angles = np.linspace(0, 2 * np.pi, 1_441)
     x_axes = y_axes = np.array([np.cos(angles), np.sin(angles)])
     losses = [most - x_axes.T @ C @ y_axes for most, C in zip(best, matrices, strict=True)]
@@ -67,12 +67,12 @@ def test_the_bound_of_two_groups_is_the_best_mixture(criterion, d):
     X, Y, groups = draw_tables(2)
     fair = FairPLS(d, criterion=criterion).fit(X, Y, sensitive_features=groups)
     matrices = cross_covariances(X, Y, groups)
-    best = np.array([best_kept(C, d) for C in matrices])
+    best = np.array([max_covariance(C, d) for C in matrices])
     divisors = best if criterion == "minimax_relative_loss" else np.ones(2)
 
     def bound(share):
         weights = np.array([share, 1 - share]) / divisors
-        return weights @ best - best_kept(np.tensordot(weights, matrices, 1), d)
+        return weights @ best - max_covariance(np.tensordot(weights, matrices, 1), d)
 
     highest = max(bound(share) for share in np.linspace(0, 1, 2_001))
     assert fair.solution_.objective == pytest.approx(highest, rel=1e-5)
@@ -94,7 +94,7 @@ def test_no_descent_finds_a_better_pair(criterion, n_groups):
     X, Y, groups = draw_tables(4, p=3, q=3, groups="abc"[:n_groups], shared=1.0)
     fair = FairPLS(1, criterion=criterion, tol=1e-10).fit(X, Y, sensitive_features=groups)
     matrices = cross_covariances(X, Y, groups)
-    best = np.array([best_kept(C, 1) for C in matrices])
+    best = np.array([max_covariance(C, 1) for C in matrices])
     value = values(matrices, best, criterion)
 
     def objective(parameters):
@@ -129,7 +129,7 @@ def test_the_bound_is_the_optimum_of_the_relaxed_conic_program(criterion, n_grou
     if criterion == "nash_welfare":
         objective = -cvxpy.sum(cvxpy.log(kept_by_group)) / n_groups
     else:
-        best = np.array([best_kept(C, 2) for C in matrices])
+        best = np.array([max_covariance(C, 2) for C in matrices])
         objective = cvxpy.max(best - kept_by_group)
     problem = cvxpy.Problem(
         cvxpy.Minimize(objective), [cvxpy.norm(M, 2) <= 1, cvxpy.norm(M, "nuc") <= 2]
@@ -151,7 +151,7 @@ def test_figures_follow_from_the_weights():
             fair.group_covariances_, [kept(C, U, V) for C in matrices], rtol=1e-10
         )
         np.testing.assert_allclose(
-            fair.group_best_covariances_, [best_kept(C, 2) for C in matrices], rtol=1e-12
+            fair.group_best_covariances_, [max_covariance(C, 2) for C in matrices], rtol=1e-12
         )
         assert fair.solution_.objective == pytest.approx(fair.group_losses_.max(), rel=1e-12)
 
@@ -197,11 +197,11 @@ def test_a_restricted_pair_is_the_best_of_tables_without_the_mean_differences():
     difference = X[groups == "a"].mean(axis=0) - X[groups == "b"].mean(axis=0)
     complement = scipy.linalg.null_space(difference[None])
     matrices = cross_covariances(X, Y, groups, scale=False)
-    best = np.array([best_kept(C, 1) for C in matrices])
+    best = np.array([max_covariance(C, 1) for C in matrices])
     shares = np.linspace(0, 1, 4_001)
     bounds = [
         np.array([share, 1 - share]) @ best
-        - best_kept(complement.T @ (share * matrices[0] + (1 - share) * matrices[1]), 1)
+        - max_covariance(complement.T @ (share * matrices[0] + (1 - share) * matrices[1]), 1)
         for share in shares
     ]
     assert hidden.solution_.objective == pytest.approx(max(bounds), rel=1e-5)

@@ -22,24 +22,24 @@ ROWS = random_rows(0, n=60, p=4)
 
 
 @cache
-def fair():
+def fair_model():
     return FairPCA(2).fit(ROWS.X, sensitive_features=ROWS.labels)
 
 
 # Others are drawn from audits, histories or decompositions of two tables.
-OF_ESTIMATORS = [
+DISPLAYS_OF_ESTIMATORS = [
     name
     for name in displays.__all__
     if hasattr(vars(displays)[name], "from_estimator") and name != "CovarianceLossDisplay"
 ]
-WITH_ROWS = ("BiplotDisplay", "ReducedRowsDisplay")
+DISPLAYS_WITH_ROWS = ("BiplotDisplay", "ReducedRowsDisplay")
 
 
-@pytest.mark.parametrize("name", OF_ESTIMATORS)
+@pytest.mark.parametrize("name", DISPLAYS_OF_ESTIMATORS)
 def test_only_a_fitted_estimator_is_shown(name):
     display = getattr(displays, name)
-    rows = (ROWS.X, ROWS.labels) if name in WITH_ROWS else ()
-    for estimator in (FairPCA(2), PCA(2), None, fair().subspace_):
+    rows = (ROWS.X, ROWS.labels) if name in DISPLAYS_WITH_ROWS else ()
+    for estimator in (FairPCA(2), PCA(2), None, fair_model().subspace_):
         remedy = "Call its fit method" if isinstance(estimator, FairPCA) else "Fit a FairPCA first"
         with pytest.raises(InvalidType, match=f"for {name} is .*fitted FairPCA.*{remedy}"):
             display.from_estimator(estimator, *rows)
@@ -58,30 +58,30 @@ def test_only_a_fitted_estimator_is_shown(name):
 )
 def test_rows_that_cannot_be_used_for_evaluation(name, error, rows):
     with pytest.raises(error):
-        getattr(displays, name).from_estimator(fair(), *rows)
+        getattr(displays, name).from_estimator(fair_model(), *rows)
 
 
 @pytest.mark.parametrize("dimensions", [[0], [5], [1.5], []])
 def test_dimensions_that_there_are_not(dimensions):
     with pytest.raises(InvalidParameter):
-        displays.ErrorCurveDisplay.from_estimator(fair(), dimensions=dimensions)
+        displays.ErrorCurveDisplay.from_estimator(fair_model(), dimensions=dimensions)
 
 
 def test_parameters_that_there_are_not():
     with pytest.raises(InvalidParameter, match=r"numeric parameters.*tol"):
-        displays.DisparityPathDisplay.from_estimator(fair())
+        displays.DisparityPathDisplay.from_estimator(fair_model())
     with pytest.raises(InvalidParameter, match="'error', 'loss'"):
-        displays.ErrorCurveDisplay.from_estimator(fair(), quantity="variance")
+        displays.ErrorCurveDisplay.from_estimator(fair_model(), quantity="variance")
     with pytest.raises(InvalidParameter, match="features, 4"):
-        displays.LoadingsDisplay.from_estimator(fair(), image_shape=(3, 3))
+        displays.LoadingsDisplay.from_estimator(fair_model(), image_shape=(3, 3))
     with pytest.raises(InvalidParameter, match="n_features is 0"):
-        displays.LoadingsDisplay.from_estimator(fair(), n_features=0)
+        displays.LoadingsDisplay.from_estimator(fair_model(), n_features=0)
     with pytest.raises(InvalidParameter, match="show_pca is 'no'"):
-        displays.LoadingsDisplay.from_estimator(fair(), image_shape=(2, 2), show_pca="no")
+        displays.LoadingsDisplay.from_estimator(fair_model(), image_shape=(2, 2), show_pca="no")
     with pytest.raises(IncompatibleParameters, match="image_shape"):
-        displays.LoadingsDisplay.from_estimator(fair(), show_pca=True)
+        displays.LoadingsDisplay.from_estimator(fair_model(), show_pca=True)
     with pytest.raises(InvalidParameter, match="'observed_variance_kept'"):
-        audit(fair(), ROWS.X, ROWS.labels).plot(quantity="share")
+        audit(fair_model(), ROWS.X, ROWS.labels).plot(quantity="share")
 
 
 @pytest.mark.parametrize(
@@ -108,8 +108,8 @@ def test_settings_that_were_changed_after_the_fit_are_not_drawn_under_its_name(c
 def test_few_rows_give_no_estimates_for_new_rows():
     few = (ROWS.X[:4], np.array(["a", "a", "b", "b"]))
     with pytest.raises(InvalidInput, match="too few rows"):
-        displays.GroupLossDisplay.from_estimator(fair(), *few)
-    shown = displays.ErrorCurveDisplay.from_estimator(fair(), *few, dimensions=[2])
+        displays.GroupLossDisplay.from_estimator(fair_model(), *few)
+    shown = displays.ErrorCurveDisplay.from_estimator(fair_model(), *few, dimensions=[2])
     assert "too few rows" in " ".join(display_texts(shown))
 
 
@@ -120,9 +120,11 @@ def test_folds_that_need_too_much_memory_are_named_where_nothing_is_estimated(na
     display = getattr(displays, name)
     if name == "GroupLossDisplay":
         with pytest.raises(InvalidInput, match=r"for new rows: .*GiB"):
-            display.from_estimator(fair(), ROWS.X, ROWS.labels)
+            display.from_estimator(fair_model(), ROWS.X, ROWS.labels)
     else:
-        assert "GiB" in " ".join(display_texts(display.from_estimator(fair(), ROWS.X, ROWS.labels)))
+        assert "GiB" in " ".join(
+            display_texts(display.from_estimator(fair_model(), ROWS.X, ROWS.labels))
+        )
 
 
 def test_rows_that_were_opened_bring_their_own_groups(tmp_path):

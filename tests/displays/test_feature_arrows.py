@@ -144,7 +144,7 @@ def test_arrows_are_light_on_a_dark_background():
         assert to_hex(each.get_facecolor()[0]) == "#56a9dd"
 
 
-def test_what_cannot_be_drawn_is_refused():
+def test_arrows_that_cannot_be_drawn_are_refused():
     X, groups = make_rows()
     one = fs.FairPCA(1).fit(X, sensitive_features=groups)
     for call in (

@@ -12,13 +12,13 @@ from problems import basis_errors, random_basis
 SETTINGS = [(0, 1, 2), (1, 2, 3), (2, 2, 5), (3, 4, 5), (4, 3, 3)]
 
 
-def outside(corners, points):
+def distance_outside(corners, points):
     """Return the distance of points outside a counterclockwise convex polygon; <= 0 inside."""
     sides = np.roll(corners, -1, axis=0) - corners
     lengths = np.linalg.norm(sides, axis=1)
-    kept = lengths > 1e-9 * lengths.max()
-    normals = np.column_stack([sides[:, 1], -sides[:, 0]])[kept] / lengths[kept, None]
-    return np.max(points @ normals.T - np.einsum("ij,ij->i", corners[kept], normals), axis=1)
+    is_side = lengths > 1e-9 * lengths.max()
+    normals = np.column_stack([sides[:, 1], -sides[:, 0]])[is_side] / lengths[is_side, None]
+    return np.max(points @ normals.T - np.einsum("ij,ij->i", corners[is_side], normals), axis=1)
 
 
 @pytest.mark.parametrize(
@@ -39,9 +39,9 @@ def test_every_subspace_lies_in_the_region(seed, d, p):
     points = np.array([basis_errors(matrices, random_basis(rng, p, d)) for _ in range(400)])
     extent = np.ptp(region, axis=0).max()
     # Between its corners the boundary bends outwards a little.
-    assert outside(region, points).max() <= 5e-3 * extent
+    assert distance_outside(region, points).max() <= 5e-3 * extent
     # The frontier is a part of the boundary.
-    assert np.abs(outside(region, curve.errors)).max() <= 1e-6 * extent
+    assert np.abs(distance_outside(region, curve.errors)).max() <= 1e-6 * extent
     values = [np.linalg.eigvalsh(each) for each in matrices]
     np.testing.assert_allclose(region.min(axis=0), [each[: p - d].sum() for each in values])
     np.testing.assert_allclose(
@@ -61,11 +61,11 @@ def test_every_corner_is_reached(seed, d, p):
     angles = np.linspace(0, 2 * np.pi, 4001)
     mixtures = np.tensordot(np.column_stack([np.cos(angles), np.sin(angles)]), matrices, axes=1)
     bases = np.linalg.eigh(mixtures)[1][:, :, p - d :]
-    kept = np.einsum("npd,gpq,nqd->ng", bases, matrices, bases)
-    reached = np.trace(matrices, axis1=1, axis2=2) - kept
+    captured = np.einsum("npd,gpq,nqd->ng", bases, matrices, bases)
+    reached = np.trace(matrices, axis1=1, axis2=2) - captured
     # The pairs of errors of all subspaces are convex, so what lies between is reached as well.
     hull = reached[ConvexHull(reached).vertices]
-    assert outside(hull, region).max() <= 1e-4 * np.ptp(region, axis=0).max()
+    assert distance_outside(hull, region).max() <= 1e-4 * np.ptp(region, axis=0).max()
 
 
 @pytest.mark.long
@@ -109,7 +109,7 @@ def test_requested_criteria_alone_are_shown():
     assert list(picture.solutions) == ["minimax_error"]
 
 
-def test_where_nothing_is_lost_every_error_is_zero():
+def test_every_error_is_zero_with_all_components():
     rows = random_rows(6, n=40, p=3)
     fair = FairPCA(3).fit(rows.X, sensitive_features=rows.labels)
     display = FrontierDisplay.from_estimator(fair, criteria=["minimax_loss"])

@@ -40,11 +40,11 @@ def audited():
     return audit(fair_model(), X, GROUPS)
 
 
-def values_of(records, name):
+def record_values(records, name):
     return np.array([record[name] for record in records], dtype=float)
 
 
-def errors_through(model, rows, groups):
+def reconstruction_errors(model, rows, groups):
     """Mean squared distance to the reconstruction, by the model's own two transforms."""
     squares = ((rows - model.inverse_transform(model.transform(rows))) ** 2).sum(axis=1)
     return np.array([squares[groups == label].mean() for label in np.unique(groups)])
@@ -61,12 +61,12 @@ def select(display, model, d, name=None):
     records = [
         each for each in display.records if (each["model"], each["n_components"]) == (model, d)
     ]
-    return values_of(records, name or display.quantity)
+    return record_values(records, name or display.quantity)
 
 
 def figures(model, name):
     """A figure of every group of an audited model."""
-    return values_of(model.records, name)
+    return record_values(model.records, name)
 
 
 def test_error_curves_are_those_of_scikit_learns_pca_and_of_refits():
@@ -81,9 +81,9 @@ def test_error_curves_are_those_of_scikit_learns_pca_and_of_refits():
     assert losses.quantity == "observed_loss"
     assert sorted(set(losses.frame()["n_components"])) == [2, 4]
     for d in range(1, 6):
-        errors = errors_through(PCA(d).fit(X), X, GROUPS)
+        errors = reconstruction_errors(PCA(d).fit(X), X, GROUPS)
         np.testing.assert_allclose(select(display, "PCA", d), errors, atol=1e-9)
-        fair = errors_through(FairPCA(d).fit(X, sensitive_features=GROUPS), X, GROUPS)
+        fair = reconstruction_errors(FairPCA(d).fit(X, sensitive_features=GROUPS), X, GROUPS)
         np.testing.assert_allclose(select(display, "minimax loss", d), fair, atol=1e-9)
         best = [minimum_error(X[label == GROUPS], X.mean(axis=0), d) for label in ("a", "b")]
         np.testing.assert_allclose(select(display, "best possible", d), best, atol=1e-9)
@@ -227,7 +227,7 @@ def test_a_penalty_of_zero_is_pca_and_a_large_one_closes_the_gap():
     assert display.values[0] == 0
     assert 0.3 in display.values
     assert display.selected_value == 0.3
-    pca = errors_through(PCA(2).fit(X), X, GROUPS)
+    pca = reconstruction_errors(PCA(2).fit(X), X, GROUPS)
     assert display.pca_disparity == pytest.approx(pca[1] - pca[0])
     assert display.disparity[0] == pytest.approx(display.pca_disparity)
     assert display.total_error[0] == pytest.approx(pca @ [np.mean(g == GROUPS) for g in "ab"])
@@ -352,7 +352,7 @@ def test_one_group_is_ordinary_pca():
         alone = FairPCA(2).fit(X, sensitive_features=["all"] * len(X))
     # This warns no more.
     curve = ErrorCurveDisplay.compute(alone, X, ["all"] * len(X), dimensions=[1, 2])
-    plain, fair = np.split(values_of(curve.records, "expected_loss"), 2)
+    plain, fair = np.split(record_values(curve.records, "expected_loss"), 2)
     np.testing.assert_allclose(plain, fair, atol=1e-9)
     assert GroupLossDisplay.compute(alone).values()[1].tolist() == [0]
 

@@ -13,7 +13,7 @@ from display_cases import (
     LONG,
     display_texts,
     draw_case,
-    drawn_on,
+    draw_without_layout,
     drawn_texts,
     find_overlaps,
     make_displays,
@@ -64,7 +64,7 @@ def test_every_group_is_named_apart(kind):
 
 def test_long_names_of_groups_are_written_in_full_in_two_lines():
     name = "people of the male sex as recorded in the census of 1994"
-    axes = drawn_on(make_displays((name, "women"))["kept"])
+    axes = draw_without_layout(make_displays((name, "women"))["kept"])
     labels = [label.get_text() for label in axes.get_yticklabels()]
     assert [label.replace("\n", " ") for label in labels] == [name, "women"]
 
@@ -212,7 +212,7 @@ def assert_band(band, places, ends):
 
 def test_lines_are_the_data():
     picture = make_displays(LONG[:3])["errors"]
-    drawn_on(picture)
+    draw_without_layout(picture)
     for g, panel in enumerate(picture.axes_):
         lines = {line.get_gid(): line for line in panel.lines}
         bands = list(panel.collections)
@@ -235,7 +235,7 @@ def test_lines_are_the_data():
 
 def test_losses_and_bound_are_the_data():
     picture = make_displays(PAIR)["group losses"]
-    drawn_on(picture)
+    draw_without_layout(picture)
     lines = {line.get_gid(): line for line in picture.ax_.lines}
     for i, values in enumerate(picture.values()):
         np.testing.assert_array_equal(lines[f"model-{i}"].get_xdata(), values)
@@ -259,7 +259,7 @@ def test_losses_and_bound_are_the_data():
 )
 def test_losses_are_described_with_their_bounds(changes, said):
     picture = replace(make_displays(PAIR)["group losses"], **changes)
-    drawn_on(picture)
+    draw_without_layout(picture)
     assert any(said in text for text in display_texts(picture))
 
 
@@ -273,7 +273,7 @@ def test_paths_say_how_many_answers_are_not_proven(kind):
     else:
         for i, record in enumerate(picture.records[2 * n :]):
             record["status"] = statuses[i // 2]
-    drawn_on(picture)
+    draw_without_layout(picture)
     assert any(f"Of {n - 1} solutions, 2 are not" in text for text in display_texts(picture))
     frame = picture.frame()
     assert "open gap" in set(frame["status"])
@@ -302,7 +302,7 @@ def test_the_largest_loadings_are_shown_first():
     picture.n_features = 4
     part = (picture.loadings**2).sum(axis=0)
     assert picture.to_columns()["feature"] == [LONG[j] for j in np.argsort(-part)[:4]]
-    drawn_on(picture)
+    draw_without_layout(picture)
     image = picture.ax_.images[0]
     np.testing.assert_array_equal(image.get_array(), picture.loadings[:, picture.shown_features].T)
     low, high = image.get_clim()
@@ -311,7 +311,7 @@ def test_the_largest_loadings_are_shown_first():
 
 def test_a_map_of_narrow_cells_has_a_scale_in_place_of_numbers():
     values = np.random.default_rng(0).normal(size=(40, 5))
-    axes = drawn_on(LoadingsDisplay(loadings=values, features=tuple("abcde")), 5, 5)
+    axes = draw_without_layout(LoadingsDisplay(loadings=values, features=tuple("abcde")), 5, 5)
     assert len(axes.figure.axes) == 2
     assert len(axes.texts) < values.size
 
@@ -326,7 +326,7 @@ def test_images_stand_in_order_below_their_names_and_as_tall_as_they_are():
         pca_components=rng.normal(size=(6, 12)),
         name="minimax_loss",
     )
-    drawn_on(wide, 12, 9)
+    draw_without_layout(wide, 12, 9)
     shown = [(panel.get_title(loc="center"), panel.images) for panel in wide.axes_ if panel.images]
     blocks = [*wide.pca_components, *wide.loadings]
     assert [title.split()[-1] for title, _ in shown] == [str(i % 6 + 1) for i in range(12)]
@@ -340,7 +340,7 @@ def test_images_stand_in_order_below_their_names_and_as_tall_as_they_are():
 def test_each_image_has_its_own_scale_around_zero():
     loadings = np.array([[4.0, -1.0, 0.0, 2.0], [0.1, 0.2, -0.5, 0.0], np.zeros(4)])
     picture = LoadingsDisplay(loadings, tuple("abcd"), image_shape=(2, 2))
-    drawn_on(picture)
+    draw_without_layout(picture)
     images = [image for axes in picture.axes_ for image in axes.get_images()]
     assert [image.get_clim() for image in images] == [(-4, 4), (-0.5, 0.5), (-1, 1)]
 
@@ -355,7 +355,7 @@ def test_titles_of_images_stay_within_their_images():
         pca_components=rng.normal(size=(4, 6)),
         name="a_criterion_of_somebody_with_a_very_long_name",
     )
-    drawn_on(picture, 7, 5).figure.draw_without_rendering()
+    draw_without_layout(picture, 7, 5).figure.draw_without_rendering()
     titled = [panel.title for panel in picture.axes_ if panel.get_title(loc="center")]
     boxes = [("", title.get_window_extent(), 10) for title in titled]
     assert len(boxes) == 8
@@ -409,7 +409,7 @@ def test_a_frontier_of_one_point_is_drawn(point):
 def test_the_line_of_equal_errors_crosses_the_entire_frontier_display(side):
     errors = np.array([[1.0, 9.0], [2.0, 8.0]])[::side, ::side]
     plain = np.array([1.5, 8.7])[::side]
-    axes = drawn_on(FrontierDisplay(errors, PAIR, None, plain, {}, 1))
+    axes = draw_without_layout(FrontierDisplay(errors, PAIR, None, plain, {}, 1))
     line = next(np.asarray(each.get_xydata()) for each in axes.lines if each.get_linestyle() != "-")
     limits = np.array([axes.get_xlim(), axes.get_ylim()])
     assert line.min() <= limits.min()
@@ -421,7 +421,7 @@ def test_answers_at_one_place_share_a_mark_inside_that_of_pca():
     # The fourth is at another place, though near in comparison to the errors themselves.
     answers = {"one": place, "two": place, "three": place, "four": np.array([1.95, 8.05])}
     curve = np.array([[1.5, 8.5], [2.0, 8.0]])
-    axes = drawn_on(FrontierDisplay(curve, PAIR, None, place, answers, 1))
+    axes = draw_without_layout(FrontierDisplay(curve, PAIR, None, place, answers, 1))
     marks = {line.get_gid(): line for line in axes.lines}
     assert [each for each in marks if str(each).startswith("answer")] == ["answer-0", "answer-1"]
     assert marks["answer-1"].get_xdata() == [1.95]
@@ -480,14 +480,14 @@ def test_an_answer_far_from_the_frontier_is_an_arrow_at_the_edge():
 
 def test_the_two_groups_of_a_disparity_are_named_in_full():
     picture = make_displays(("women in towns", "men in towns"))["path"]
-    drawn_on(picture)
+    draw_without_layout(picture)
     said = next(text for text in display_texts(picture) if "women in towns" in text)
     assert said.index(" men in towns") < said.index("women in towns")
 
 
 def test_a_path_has_a_logarithmic_scale_with_zero_at_its_beginning():
     picture = make_displays(PAIR)["path"]
-    drawn_on(picture)
+    draw_without_layout(picture)
     for axes in picture.axes_:
         assert axes.get_xscale() == "symlog"
         assert axes.get_xlim() == pytest.approx((-0.1 * 0.01, 1.1 * 10))
@@ -510,7 +510,7 @@ def test_a_point_is_far_beyond_twice_the_range_of_nine_tenths_wherever_the_rows_
     limits = []
     for away in (0.0, 1000.0):
         picture = replace(near, points=points + away, means=near.means + away)
-        drawn_on(picture)
+        draw_without_layout(picture)
         limits.append(np.array([picture.axes_[0].get_xlim(), picture.axes_[0].get_ylim()]) - away)
         assert any("1 row lies" in text for text in display_texts(picture)) == is_left_out
     np.testing.assert_allclose(limits[0], limits[1], atol=0.01)

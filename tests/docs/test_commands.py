@@ -26,8 +26,8 @@ _BLOCK = re.compile(
 TEXTS = ("sex", "race", "old", "progressed", "recovered")
 # The table of the census, as it is published; its columns here stand beside the encoded ones.
 CENSUS = ("age", "education_num", "capital_gain", "capital_loss", "hours_per_week")
-TEXTS_OF_CENSUS = ("workclass", "education", "marital_status", "occupation", "relationship")
-TEXTS_OF_CENSUS += ("race", "sex", "native_country", "fnlwgt")
+CENSUS_TEXT_COLUMNS = ("workclass", "education", "marital_status", "occupation", "relationship")
+CENSUS_TEXT_COLUMNS += ("race", "sex", "native_country", "fnlwgt")
 
 
 def blocks_of(page):
@@ -59,12 +59,12 @@ def people(words, seed=0):
 def census(name):
     frame = pd.read_parquet(data_path(f"{name}.parquet"))
     raw = frame[[*CENSUS]].copy()
-    for column in TEXTS_OF_CENSUS:
+    for column in CENSUS_TEXT_COLUMNS:
         raw[column] = frame[f"meta__{column}"]
     return raw.assign(income=frame["label__income_gt_50k"])
 
 
-def provide(word, words):
+def write_input(word, words):
     """Write the file that a command reads, unless an earlier command has written it."""
     path = Path(word)
     if path.stem.startswith("adult_"):
@@ -92,7 +92,7 @@ def provide(word, words):
         FairPCA(2).fit_moments(moments).subspace_.save(path)
 
 
-WITH_COMMANDS = [
+PAGES_WITH_COMMANDS = [
     # Two pages of 32,561 rows take their time.
     pytest.param(page, id=page.stem, marks=[pytest.mark.long] if page.stem == "decide" else [])
     for page in PAGES
@@ -100,7 +100,7 @@ WITH_COMMANDS = [
 ]
 
 
-@pytest.mark.parametrize("page", WITH_COMMANDS)
+@pytest.mark.parametrize("page", PAGES_WITH_COMMANDS)
 def test_every_command_runs(page, tmp_path, monkeypatch, capfd):
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(tmp_path)
@@ -111,7 +111,7 @@ def test_every_command_runs(page, tmp_path, monkeypatch, capfd):
             written = words[words.index("-o") + 1] if "-o" in words else None
             for word in words[1:]:
                 if word != written:
-                    provide(word, words)
+                    write_input(word, words)
             capfd.readouterr()
             assert cli.run(words) == 0, (line, capfd.readouterr().err)
         if shown:
@@ -183,7 +183,7 @@ def describe_picture(audited):
     )
 
 
-def test_what_is_said_of_the_picture_is_what_the_audits_show(audited):
+def test_the_description_of_the_picture_agrees_with_the_audits(audited):
     fair, plain = audited[2].models
     black_in_pca = plain.groups[0]
     black, other = fair.groups

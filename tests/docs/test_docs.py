@@ -41,10 +41,10 @@ EXAMPLES = [
 ]
 
 
-def call_of(made):
+def format_call(default_object):
     """Return the call that makes an object, with its defaults, as pages write it."""
-    values = (f"{each.name}={each.default!r}" for each in fields(made))
-    return f"`{type(made).__name__}({', '.join(values)})`".replace("'", '"')
+    values = (f"{each.name}={each.default!r}" for each in fields(default_object))
+    return f"`{type(default_object).__name__}({', '.join(values)})`".replace("'", '"')
 
 
 def section(page, title):
@@ -75,7 +75,7 @@ def test_every_criterion_is_explained_and_in_the_tables(name):
     explained = section(TABLES, "What each criterion means.*?")
     assert f'| `"{name}"`' in wanted
     assert f'**`"{name}"`**' in explained
-    row = f'| {call_of(CRITERIA[name]())} `"{name}"` |'
+    row = f'| {format_call(CRITERIA[name]())} `"{name}"` |'
     assert row in section(TABLES, "Tables")
 
 
@@ -85,7 +85,7 @@ def test_every_solver_and_restriction_is_in_its_table(part):
 
 
 # Pages that the build of the site makes; it fails where one of them is not there.
-ELSEWHERE = ("http", "gallery/", "../gallery/")
+EXTERNAL_LINKS = ("http", "gallery/", "../gallery/")
 
 
 @pytest.mark.parametrize("page", ["README.md", *(f"docs/{name}" for name in sorted(PAGES))])
@@ -93,7 +93,7 @@ def test_links_lead_somewhere(page):
     text = (ROOT / page).read_text(encoding="utf-8")
     # The file that is named, whatever part of it is meant.
     targets = {target.split("#")[0] for target in re.findall(r"\]\(([^)]+)\)", text)} - {""}
-    files = [target for target in targets if not target.startswith(ELSEWHERE)]
+    files = [target for target in targets if not target.startswith(EXTERNAL_LINKS)]
     assert [name for name in files if not (ROOT / page).parent.joinpath(name).exists()] == []
 
 
@@ -108,8 +108,8 @@ def test_every_example_has_a_place_in_the_gallery():
 def test_installation_lists_every_extra_and_every_package_of_the_core():
     page = PAGES["installation.md"]
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-    listed = re.findall(r"^\| `(\w+)` \|", page, re.M)
-    assert sorted(listed) == sorted(project["optional-dependencies"])
+    extras = re.findall(r"^\| `(\w+)` \|", page, re.M)
+    assert sorted(extras) == sorted(project["optional-dependencies"])
     command = re.search(r"^conda create .*?\n(?=conda)", page, re.S | re.M)[0]
     for requirement in project["dependencies"]:
         assert re.split(r"[><=\[]", requirement)[0] in command.split()
@@ -118,7 +118,7 @@ def test_installation_lists_every_extra_and_every_package_of_the_core():
 API = (DOCS / "api" / "index.rst").read_text(encoding="utf-8")
 
 
-def listed():
+def names_in_tables():
     """The names in the tables, in full."""
     return [
         f"{module}.{name}"
@@ -139,7 +139,7 @@ NAMES += [
 
 
 def test_every_public_name_is_listed_once_and_nothing_else():
-    assert sorted(listed()) == sorted(NAMES)
+    assert sorted(names_in_tables()) == sorted(NAMES)
 
 
 def test_every_group_of_names_has_an_example_that_runs():
@@ -156,7 +156,7 @@ def test_every_group_of_names_has_an_example_that_runs():
 FAULTS = {"GL06", "GL07", "GL08", "SS01", "SS03", "SS04", "PR02", "PR05", "PR06", "PR09"}
 
 
-def with_methods(name):
+def with_public_methods(name):
     """The name, and the public methods and properties that its class defines itself."""
     module, _, short = name.rpartition(".")
     value = getattr(import_module(module), short)
@@ -171,7 +171,7 @@ def test_docstrings_are_those_of_numpydoc(name):
 
     module, _, short = name.rpartition(".")
     found = []
-    for each in with_methods(name):
+    for each in with_public_methods(name):
         value = getattr(getattr(import_module(module), short), each.removeprefix(name + "."), None)
         if each != name and not (callable(value) or isinstance(value, property)):
             continue

@@ -26,7 +26,7 @@ def rows_of(n, widths, seed=0):
 
 WIDE, NARROW = rows_of(200, [3, 1, 1, 1]), rows_of(100, [0.3, 1, 0.3, 0.3], seed=1)
 X, GROUPS = np.vstack([WIDE, NARROW]), np.repeat(["wide", "narrow"], [200, 100])
-ALIKE = rows_of(300, [3, 1, 1, 1], seed=2)
+SIMILAR_ROWS = rows_of(300, [3, 1, 1, 1], seed=2)
 THREE = np.arange(300) % 3
 
 
@@ -46,57 +46,59 @@ def no_variance():
 
 
 def among_the_features():
-    rows = pd.DataFrame(ALIKE, columns=["age", "income", "debt", "sex_male"])
+    rows = pd.DataFrame(SIMILAR_ROWS, columns=["age", "income", "debt", "sex_male"])
     rows["sex_male"] = THREE == 0
     groups = np.where(THREE == 0, "male", "female")
     return audit(PCA(1).fit(rows.to_numpy(float)), rows.astype(float), groups)
 
 
 def row_number():
-    rows = pd.DataFrame(ALIKE, columns=["id", "a", "b", "c"]).assign(id=np.arange(300.0))
+    rows = pd.DataFrame(SIMILAR_ROWS, columns=["id", "a", "b", "c"]).assign(id=np.arange(300.0))
     return audit(PCA(1).fit(rows.to_numpy()), rows, GROUPS)
 
 
-def poorly_known():
+def few_rows_of_equal_variances():
     many = rows_of(460, [1.0] * 20, seed=3)
     return audit(PCA(4).fit(many), many, np.repeat(["many", "few"], [400, 60]))
 
 
-def made_from_a_group():
+def fit_to_one_group():
     many = rows_of(460, [1.0] * 20, seed=3)
     few = PCA(4).fit(many[400:]).components_
     return audit(few, many, np.repeat(["many", "few"], [400, 60]))
 
 
 def one_outlier():
-    rows = np.vstack([ALIKE, rows_of(60, [1, 1, 1, 1], seed=4)])
+    rows = np.vstack([SIMILAR_ROWS, rows_of(60, [1, 1, 1, 1], seed=4)])
     rows[-1] = [0, 500, 0, 0]
     model = np.eye(4)[:1]
     return audit(model, rows, np.repeat(["many", "few"], [300, 60]))
 
 
-def cannot_be_fitted_again():
+def blocks_without_refits():
     parts = [GroupMoments.from_rows(X[start::3], GROUPS[start::3]) for start in range(3)]
     model = FairPCA(1).fit_moments(sum(parts[1:], start=parts[0]))
     return audit(model, moments=parts)
 
 
 def income_in_cents():
-    rows = pd.DataFrame(ALIKE * [1e5, 1, 1, 1], columns=["income", "age", "rooms", "children"])
+    rows = pd.DataFrame(
+        SIMILAR_ROWS * [1e5, 1, 1, 1], columns=["income", "age", "rooms", "children"]
+    )
     return audit(PCA(2).fit(rows.to_numpy()), rows, GROUPS)
 
 
 def rare_category():
-    rows = pd.DataFrame(ALIKE, columns=["a", "b", "c", "from=Atlantis"])
+    rows = pd.DataFrame(SIMILAR_ROWS, columns=["a", "b", "c", "from=Atlantis"])
     rows["b"], rows["from=Atlantis"] = rows["a"] + 0.1 * rows["b"], np.arange(300.0) == 7
     return audit(fit_model(3, rows, GROUPS, scale=True), rows, GROUPS)
 
 
-def filled_in(share):
-    rows = pd.DataFrame(ALIKE, columns=["age", "income", "rooms", "children"])
+def impute_income_means(share):
+    rows = pd.DataFrame(SIMILAR_ROWS, columns=["age", "income", "rooms", "children"])
     is_missing = (GROUPS == "narrow") & (np.random.default_rng(5).random(300) < share)
     rows["income"] = rows["income"].mask(is_missing)
-    return audit(PCA(2).fit(ALIKE), rows.fillna(rows.mean()), GROUPS)
+    return audit(PCA(2).fit(SIMILAR_ROWS), rows.fillna(rows.mean()), GROUPS)
 
 
 def persons():
@@ -151,7 +153,7 @@ STOPPED = MultiplicativeWeights(max_iter=2)
 
 
 def missing_codes():
-    rows = pd.DataFrame(ALIKE, columns=["age", "income", "visits", "score"])
+    rows = pd.DataFrame(SIMILAR_ROWS, columns=["age", "income", "visits", "score"])
     rows.loc[::20, "income"] = -99
     return audit(PCA(1).fit(rows), rows, THREE)
 
@@ -164,17 +166,17 @@ CASES = {
     "FS105": lambda: audit(PCA(1).fit(X), X, ["everyone"] * 300),
     "FS106": lambda: audit(PCA(1).fit(X), moments=GroupMoments.from_rows(X, GROUPS)),
     "FS107": lambda: audit(fit_model(), WIDE, GROUPS[:200]),
-    "FS108": poorly_known,
+    "FS108": few_rows_of_equal_variances,
     "FS109": one_outlier,
-    "FS110": cannot_be_fitted_again,
+    "FS110": blocks_without_refits,
     "FS111": named_persons,
-    "FS201": lambda: audit(PCA(1).fit(ALIKE), ALIKE, GROUPS),
+    "FS201": lambda: audit(PCA(1).fit(SIMILAR_ROWS), SIMILAR_ROWS, GROUPS),
     "FS202": lambda: audit(PCA(1).fit(X), X, GROUPS),
     "FS203": lambda: audit(fit_model(), X, GROUPS),
-    "FS204": lambda: audit(fit_model(1, ALIKE, THREE, solver=STOPPED), ALIKE, THREE),
+    "FS204": lambda: audit(fit_model(1, SIMILAR_ROWS, THREE, solver=STOPPED), SIMILAR_ROWS, THREE),
     "FS205": lambda: audit(fit_model(), X, GROUPS),
     "FS206": lambda: audit(PCA(4).fit(X), X, GROUPS),
-    "FS207": made_from_a_group,
+    "FS207": fit_to_one_group,
     "FS208": tied_directions,
     "FS209": changed_rows,
     "FS210": changed_rows,
@@ -189,16 +191,18 @@ CASES = {
     "FS403": income_in_cents,
     "FS404": rare_category,
     "FS405": lambda: audit(
-        PCA(1).fit(ALIKE), ALIKE, np.array(["female", " Female", "male"])[THREE]
+        PCA(1).fit(SIMILAR_ROWS), SIMILAR_ROWS, np.array(["female", " Female", "male"])[THREE]
     ),
-    "FS406": lambda: audit(PCA(1).fit(ALIKE), ALIKE, np.arange(300) % 30),
-    "FS407": lambda: filled_in(0.2),
-    "FS408": lambda: filled_in(0.5),
+    "FS406": lambda: audit(PCA(1).fit(SIMILAR_ROWS), SIMILAR_ROWS, np.arange(300) % 30),
+    "FS407": lambda: impute_income_means(0.2),
+    "FS408": lambda: impute_income_means(0.5),
     "FS409": persons,
     "FS410": series,
     "FS411": missing_cells,
     "FS412": missing_codes,
-    "FS413": lambda: audit(PCA(1).fit(ALIKE), ALIKE, np.array(["female", "?", "male"])[THREE]),
+    "FS413": lambda: audit(
+        PCA(1).fit(SIMILAR_ROWS), SIMILAR_ROWS, np.array(["female", "?", "male"])[THREE]
+    ),
     "FS414": shuffled_persons,
 }
 

@@ -30,23 +30,23 @@ def groups(frame):
 
 
 @pytest.fixture(scope="module")
-def plain(frame):
+def plain_pca(frame):
     return PCA(3).fit(frame)
 
 
 @pytest.fixture(scope="module")
-def fair(frame, groups):
+def fair_model(frame, groups):
     return FairPCA(3, criterion="total_error").fit(frame, sensitive_features=groups)
 
 
-def named(title):
+def names_in_table(title):
     """The names of PCA in the first column of a table, below its head."""
     quoted = re.findall(r"`(.*?)`", " ".join(row[0] for row in TABLES[title][1:]))
     names = (re.split(r"[(=]", each)[0].removeprefix("IncrementalPCA.") for each in quoted)
     return {name for name in names if name.isidentifier()}
 
 
-def relation(name):
+def third_column(name):
     """Return the third column of the page for an attribute or method."""
     rows = [*TABLES["Attributes"], *TABLES["Methods"]]
     return next(said for names, _, said in rows if re.search(rf"`{name}\b", names))
@@ -55,13 +55,13 @@ def relation(name):
 INHERITED = {"get_params", "set_params", "set_output", "get_metadata_routing"}
 
 
-def test_every_attribute_of_pca_is_in_a_table(plain):
-    own = {name for name in vars(plain) if name.endswith("_") and name[0] != "_"}
-    assert named("Attributes") == own
+def test_every_attribute_of_pca_is_in_a_table(plain_pca):
+    own = {name for name in vars(plain_pca) if name.endswith("_") and name[0] != "_"}
+    assert names_in_table("Attributes") == own
 
 
 def test_every_method_of_pca_is_in_a_table():
-    assert named("Methods") == {
+    assert names_in_table("Methods") == {
         name
         for name, _ in [*inspect.getmembers(PCA, callable), ("partial_fit", None)]
         if name[0] != "_" and name not in INHERITED and not name.endswith("_request")
@@ -69,13 +69,15 @@ def test_every_method_of_pca_is_in_a_table():
 
 
 def test_every_parameter_of_pca_is_in_a_table():
-    assert named("Parameters") == set(PCA().get_params())
+    assert names_in_table("Parameters") == set(PCA().get_params())
 
 
-@pytest.mark.parametrize("name", sorted(named("Attributes") - {"components_", "n_samples_"}))
-def test_an_attribute_is_that_of_pca_up_to_the_factor_said(name, plain, fair):
-    ours, theirs = (np.asarray(getattr(model, name)) for model in (fair, plain))
-    said = relation(name)
+@pytest.mark.parametrize(
+    "name", sorted(names_in_table("Attributes") - {"components_", "n_samples_"})
+)
+def test_an_attribute_is_that_of_pca_up_to_the_factor_said(name, plain_pca, fair_model):
+    ours, theirs = (np.asarray(getattr(model, name)) for model in (fair_model, plain_pca))
+    said = third_column(name)
     if theirs.dtype.kind not in "fi":
         assert (ours == theirs).all()
         return
@@ -84,47 +86,51 @@ def test_an_attribute_is_that_of_pca_up_to_the_factor_said(name, plain, fair):
     np.testing.assert_allclose(ours, factor * theirs, rtol=1e-9)
 
 
-def test_components_are_those_of_pca_with_the_same_signs(plain, fair):
-    assert "same signs" in relation("components_")
-    np.testing.assert_allclose(fair.components_, plain.components_, atol=1e-10)
-    largest = np.abs(fair.components_).argmax(axis=1)
-    assert (fair.components_[np.arange(3), largest] > 0).all()
+def test_components_are_those_of_pca_with_the_same_signs(plain_pca, fair_model):
+    assert "same signs" in third_column("components_")
+    np.testing.assert_allclose(fair_model.components_, plain_pca.components_, atol=1e-10)
+    largest = np.abs(fair_model.components_).argmax(axis=1)
+    assert (fair_model.components_[np.arange(3), largest] > 0).all()
 
 
-def test_rows_are_counted_as_incremental_pca_counts_them(frame, plain, fair):
-    assert fair.n_samples_seen_ == plain.n_samples_ == IncrementalPCA(3).fit(frame).n_samples_seen_
+def test_rows_are_counted_as_incremental_pca_counts_them(frame, plain_pca, fair_model):
+    assert (
+        fair_model.n_samples_seen_
+        == plain_pca.n_samples_
+        == IncrementalPCA(3).fit(frame).n_samples_seen_
+    )
 
 
-def test_rows_are_reduced_as_pca_reduces_them(frame, plain, fair):
-    Z = plain.transform(frame)
-    np.testing.assert_allclose(fair.transform(frame), Z, atol=1e-8)
-    back = fair.inverse_transform(fair.transform(frame))
-    np.testing.assert_allclose(back, plain.inverse_transform(Z), atol=1e-8)
+def test_rows_are_reduced_as_pca_reduces_them(frame, plain_pca, fair_model):
+    Z = plain_pca.transform(frame)
+    np.testing.assert_allclose(fair_model.transform(frame), Z, atol=1e-8)
+    back = fair_model.inverse_transform(fair_model.transform(frame))
+    np.testing.assert_allclose(back, plain_pca.inverse_transform(Z), atol=1e-8)
 
 
-def test_covariances_are_those_of_pca_up_to_the_factor_said(frame, plain, fair):
+def test_covariances_are_those_of_pca_up_to_the_factor_said(frame, plain_pca, fair_model):
     factor = (N - 1) / N
-    ours, theirs = fair.get_covariance(), plain.get_covariance()
+    ours, theirs = fair_model.get_covariance(), plain_pca.get_covariance()
     np.testing.assert_allclose(ours, factor * theirs, rtol=1e-7, atol=1e-9)
-    np.testing.assert_allclose(fair.get_precision() @ ours, np.eye(frame.shape[1]), atol=1e-6)
+    np.testing.assert_allclose(fair_model.get_precision() @ ours, np.eye(frame.shape[1]), atol=1e-6)
 
 
-def test_columns_are_named_after_the_class(plain, fair):
-    assert list(fair.get_feature_names_out()) == ["fairpca0", "fairpca1", "fairpca2"]
-    assert list(plain.get_feature_names_out()) == ["pca0", "pca1", "pca2"]
+def test_columns_are_named_after_the_class(plain_pca, fair_model):
+    assert list(fair_model.get_feature_names_out()) == ["fairpca0", "fairpca1", "fairpca2"]
+    assert list(plain_pca.get_feature_names_out()) == ["pca0", "pca1", "pca2"]
 
 
-def test_the_score_is_minus_the_mean_squared_error(frame, plain, fair):
-    errors = ((frame - plain.inverse_transform(plain.transform(frame))) ** 2).sum(axis=1)
-    assert fair.score(frame) == pytest.approx(-errors.mean())
-    assert fair.score(frame) != pytest.approx(plain.score(frame))
+def test_the_score_is_minus_the_mean_squared_error(frame, plain_pca, fair_model):
+    errors = ((frame - plain_pca.inverse_transform(plain_pca.transform(frame))) ** 2).sum(axis=1)
+    assert fair_model.score(frame) == pytest.approx(-errors.mean())
+    assert fair_model.score(frame) != pytest.approx(plain_pca.score(frame))
 
 
-def test_batches_give_the_fit_of_all_rows(frame, groups, fair):
+def test_batches_give_the_fit_of_all_rows(frame, groups, fair_model):
     batched = FairPCA(3, criterion="total_error")
     for start in range(3):
         batched.partial_fit(frame[start::3], sensitive_features=groups[start::3])
-    np.testing.assert_allclose(batched.components_, fair.components_, atol=1e-9)
+    np.testing.assert_allclose(batched.components_, fair_model.components_, atol=1e-9)
 
 
 def test_a_share_is_kept_by_every_group(frame, groups):
@@ -135,6 +141,6 @@ def test_a_share_is_kept_by_every_group(frame, groups):
     assert (fewer.group_explained_variance_ratio_.sum(axis=1) < 0.9).any()
 
 
-def test_missing_groups_can_mean_pca(frame, fair):
+def test_missing_groups_can_mean_pca(frame, fair_model):
     alone = FairPCA(3, missing_groups="ignore").fit(frame)
-    np.testing.assert_allclose(alone.components_, fair.components_, atol=1e-10)
+    np.testing.assert_allclose(alone.components_, fair_model.components_, atol=1e-10)

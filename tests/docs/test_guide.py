@@ -32,7 +32,7 @@ def test_every_criterion_has_a_page(name):
     assert f"`{CRITERIA[name].__name__}(" in page
 
 
-def bound_by_hand(name, second, weights, d):
+def reference_bound(name, second, weights, d):
     """The second column of the table of bounds."""
     mixture = np.tensordot(weights, second, axes=1)
     if name == "nash_welfare":
@@ -80,7 +80,7 @@ def test_the_bound_of_each_criterion_can_be_computed_by_hand(name, d):
     moments = GroupMoments.from_rows(patients.X, groups)
     solution = FairPCA(d, criterion=BOUNDED[name], scale=True).fit_moments(moments).solution_
     assert weights_prove(name, solution.weights, shares)
-    bound = bound_by_hand(name, second, solution.weights, d)
+    bound = reference_bound(name, second, solution.weights, d)
     assert bound == pytest.approx(solution.lower_bound, abs=1e-8)
     assert solution.objective - bound < 1e-7
 
@@ -156,19 +156,19 @@ def test_the_tables_of_hiding_are_those_measured():
         assert lines == results[place + 1].splitlines()[2:]
 
 
-def of_folder(name, group=None, without=()):
+def loader_of_folder(name, group=None, without=()):
     return lambda: load(name, real_data.data_path(f"{name}.parquet").parent, group, without)
 
 
-REAL = {
+REAL_DATA_LOADERS = {
     "people": load_adult_by_sex,
     "tumors": load_breast_cancer_by_diagnosis,
-    "wine quality": of_folder("wine_quality"),
-    "COMPAS": of_folder("compas", "sex", ("sex_male",)),
-    "letters": of_folder("letter"),
-    "credit": of_folder("default_credit"),
+    "wine quality": loader_of_folder("wine_quality"),
+    "COMPAS": loader_of_folder("compas", "sex", ("sex_male",)),
+    "letters": loader_of_folder("letter"),
+    "credit": loader_of_folder("default_credit"),
     "diabetes": load_diabetes_by_sex,
-    "StarCraft": of_folder("skillcraft"),
+    "StarCraft": loader_of_folder("skillcraft"),
 }
 NEW_ROWS = {
     re.match("[^:]*", cells[0])[0]: cells
@@ -177,9 +177,9 @@ NEW_ROWS = {
 }
 
 
-@pytest.mark.parametrize("name", REAL)
+@pytest.mark.parametrize("name", REAL_DATA_LOADERS)
 def test_the_table_of_real_data_says_what_an_audit_says(name):
-    data, (rows, d, harmed, verdict) = REAL[name](), NEW_ROWS[name]
+    data, (rows, d, harmed, verdict) = REAL_DATA_LOADERS[name](), NEW_ROWS[name]
     fair = FairPCA(int(d), scale=True).fit(data.X, sensitive_features=data.sensitive_features)
     found = audit({"fair": fair}, data.X, data.sensitive_features)
     sizes = sorted(int(size.replace(",", "")) for size in re.findall(r"[\d,]*\d(?=,|$)", rows))
@@ -239,7 +239,7 @@ def test_the_verdict_of_the_example_is_that_on_the_other_half_of_the_people():
 
 
 def test_the_tumors_show_harm_at_three_dimensions_only():
-    assert set(NEW_ROWS) == set(REAL)
+    assert set(NEW_ROWS) == set(REAL_DATA_LOADERS)
     data = load_breast_cancer_by_diagnosis()
     for d in (1, 2, 4, 5, 6):
         plain = FairPCA(d, criterion="total_error", scale=True)

@@ -52,7 +52,7 @@ def test_max_memory_is_an_integer(value, error):
         GroupMoments.from_rows(rows(4, 2), [0, 1, 0, 1], max_memory=value)
 
 
-def run_out(*args, **kwargs):
+def run_out_of_memory(*args, **kwargs):
     raise MemoryError("Unable to allocate 26.8 GiB for an array")
 
 
@@ -61,7 +61,7 @@ def run_out(*args, **kwargs):
 )
 def test_the_command_line_tells_it_wherever_it_happens(monkeypatch, tmp_path, capsys, where):
     (tmp_path / "data.csv").write_text("x,y,g\n1,2,a\n2,1,b\n4,4,a\n0,3,b\n")
-    monkeypatch.setattr(where, run_out)
+    monkeypatch.setattr(where, run_out_of_memory)
     assert cli.run(["audit", str(tmp_path / "data.csv"), "--group", "g"]) == 2
     assert re.search("Memory ran out|Out of memory", capsys.readouterr().err)
 
@@ -72,7 +72,7 @@ def test_work_of_more_than_a_minute_is_reported_beforehand(monkeypatch):
         GroupMoments.from_rows(rows(40, 300), np.arange(40) % 2)
 
 
-def test_what_is_refused_is_not_called_long_before(monkeypatch):
+def test_no_warning_of_a_long_computation_precedes_a_refusal(monkeypatch):
     monkeypatch.setattr(
         "fairspan.linalg.memory._OPERATIONS_PER_SECOND", 1e4
     )  # a warning would be an error here
@@ -153,7 +153,7 @@ def model(moments):
 def test_running_out_of_memory_is_an_error_of_ours_wherever_it_happens(
     monkeypatch, moments, model, where, work
 ):
-    monkeypatch.setattr(where, run_out)
+    monkeypatch.setattr(where, run_out_of_memory)
     with pytest.raises(InvalidInput, match=r"Out of memory .*26\.8 GiB"):
         work(moments, model)
 
@@ -164,7 +164,7 @@ def test_a_sound_file_that_does_not_fit_is_not_called_corrupt(
 ):
     saved = moments if kind == "moments" else model.subspace_
     saved.save(tmp_path / "file")
-    monkeypatch.setattr("fairspan.storage.archive._read_array", run_out)
+    monkeypatch.setattr("fairspan.storage.archive._read_array", run_out_of_memory)
     with pytest.raises(InvalidInput, match="Out of memory"):
         type(saved).load(tmp_path / "file")
 
@@ -172,6 +172,6 @@ def test_a_sound_file_that_does_not_fit_is_not_called_corrupt(
 def test_running_out_of_memory_in_a_worker_names_the_part(monkeypatch, tmp_path):
     for name in "ab":
         (tmp_path / f"{name}.csv").write_text("x,y,g\n1,2,a\n2,1,b\n4,4,a\n")
-    monkeypatch.setattr("fairspan.moments.accumulate._sum_by_code", run_out)
+    monkeypatch.setattr("fairspan.moments.accumulate._sum_by_code", run_out_of_memory)
     with pytest.raises(InvalidInput, match=r"a\.csv: Out of memory"):
         GroupMoments.from_rows(tmp_path, "g")

@@ -155,7 +155,7 @@ def test_numbers_just_below_the_limit_are_taken():
 
 RNG = np.random.default_rng(0)
 X, GROUPS = RNG.standard_normal((60, 4)), RNG.permutation(["a", "b"] * 30)
-WIDE, FEW = RNG.standard_normal((20, 600)), ["a", "b"] * 10
+WIDE, WIDE_GROUPS = RNG.standard_normal((20, 600)), ["a", "b"] * 10
 # More features than a dense matrix may have, below.
 SPARSE = np.where(RNG.random((60, 40)) < 0.1, RNG.standard_normal((60, 40)), 0.0)
 
@@ -166,7 +166,7 @@ def fitted():
 
 
 @pytest.fixture
-def few_features_are_many(monkeypatch):
+def low_dense_limit(monkeypatch):
     monkeypatch.setattr("fairspan.moments.compute.MAX_DENSE_FEATURES", 30)
 
 
@@ -197,7 +197,7 @@ def weighted(size, folder):
     return GroupMoments.from_rows(corrupt(X, size), GROUPS, RNG.uniform(0.5, 2, 60))
 
 
-def in_parts(size, folder):
+def fit_halves(size, folder):
     fair = FairPCA(1)
     for half in (slice(0, 30), slice(30, 60)):
         fair.partial_fit(corrupt(X, size)[half], sensitive_features=GROUPS[half])
@@ -208,7 +208,7 @@ ENTRIES = {
     "weights": weighted,
     "fit": lambda size, folder: FairPCA(1).fit(corrupt(X, size), sensitive_features=GROUPS),
     "fit of few rows": lambda size, folder: FairPCA(1).fit(
-        corrupt(WIDE, size), sensitive_features=FEW
+        corrupt(WIDE, size), sensitive_features=WIDE_GROUPS
     ),
     "fit of sparse rows": lambda size, folder: FairPCA(1).fit(
         scipy.sparse.csr_array(corrupt(SPARSE, size)), sensitive_features=GROUPS
@@ -218,7 +218,7 @@ ENTRIES = {
     ),
     "frame": lambda size, folder: GroupMoments.from_rows(frame(size), "g"),
     "file": lambda size, folder: GroupMoments.from_rows(file(size, folder), "g"),
-    "partial_fit": in_parts,
+    "partial_fit": fit_halves,
     "saved moments": save_file,
     "moments in memory": lambda size, folder: FairPCA(1).fit_moments(
         GroupMoments.from_rows(X, GROUPS).divided_by(np.array([1, 1 / size, 1, 1]))
@@ -231,7 +231,7 @@ ENTRIES = {
 }
 
 
-@pytest.mark.usefixtures("few_features_are_many")
+@pytest.mark.usefixtures("low_dense_limit")
 @pytest.mark.parametrize(
     ("entry", "size"),
     [
@@ -247,7 +247,7 @@ def test_a_column_outside_the_range_is_refused_by_name(entry, size, tmp_path):
         ENTRIES[entry](size, tmp_path)
 
 
-@pytest.mark.usefixtures("few_features_are_many")
+@pytest.mark.usefixtures("low_dense_limit")
 @parametrize_diagonal(size=[1e73, 1e-73, 0.0], entry=ENTRIES)
 def test_columns_within_the_range_and_columns_of_zeros_are_taken(entry, size, tmp_path):
     if size or entry not in ("saved moments", "moments in memory"):
@@ -266,11 +266,11 @@ def test_the_largest_numbers_of_a_column_decide_and_not_those_of_a_part():
     fs.audit(fitted(), table, groups)
 
 
-@pytest.mark.usefixtures("few_features_are_many")
+@pytest.mark.usefixtures("low_dense_limit")
 @parametrize_diagonal(unit=[1e-70, 1e-30, 1e5, 1e70], kind=["dense", "few rows", "sparse"])
 def test_the_unit_adds_a_constant_to_nash_welfare_and_changes_nothing_else(unit, kind):
     table = {"dense": X, "few rows": WIDE, "sparse": scipy.sparse.csr_array(SPARSE)}[kind]
-    groups = FEW if kind == "few rows" else GROUPS
+    groups = WIDE_GROUPS if kind == "few rows" else GROUPS
     fits = [
         FairPCA(2, criterion="nash_welfare").fit(each, sensitive_features=groups)
         for each in (table, unit * table)

@@ -35,7 +35,7 @@ class Table:
             self.X[rows], (self.labels if labels is None else labels)[rows], weights
         )
 
-    def by_hand(self):
+    def reference(self):
         return reference_moments(self.X, self.labels, self.weights)
 
 
@@ -60,14 +60,14 @@ def test_parts_merged_in_any_order_and_association_equal_one_pass(table, data):
         left = parts.pop(data.draw(st.integers(0, len(parts) - 1), "left"))
         right = parts.pop(data.draw(st.integers(0, len(parts) - 1), "right"))
         parts.append(left + right)
-    assert_moments(parts[0], table.by_hand())
+    assert_moments(parts[0], table.reference())
     assert_moments(parts[0], table.moments())
 
 
 @given(tables())
 def test_one_pass_equals_numpy(table):
     moments = table.moments()
-    assert_moments(moments, table.by_hand(), rtol=1e-12)
+    assert_moments(moments, table.reference(), rtol=1e-12)
     shape = len(set(table.labels)), table.X.shape[1], np.int64
     assert (moments.n_groups, moments.n_features, moments.counts.dtype) == shape
 
@@ -87,7 +87,7 @@ def test_classes_of_y_are_merged_over_and_merge_themselves(table, data):
         for own in (slice(0, cut), slice(cut, n))
         if len(table.X[own])
     )
-    assert_moments(both, table.by_hand())
+    assert_moments(both, table.reference())
     pairs = list(zip(table.labels.tolist(), y.tolist(), strict=True))
     assert_moments(both.by_class, reference_moments(table.X, pairs, weights))
     again = GroupMoments.from_bytes(both.to_bytes())
@@ -120,7 +120,7 @@ def test_order_of_rows_changes_nothing(table, data):
 def test_new_names_for_the_groups_change_nothing_else(table, data):
     names = dict(zip("abcd", data.draw(st.permutations([10, 20, 30, 40])), strict=True))
     renamed = table.moments(labels=np.array([names[label] for label in table.labels]))
-    expected = {names[label]: group for label, group in table.by_hand().items()}
+    expected = {names[label]: group for label, group in table.reference().items()}
     assert_moments(renamed, dict(sorted(expected.items())))
 
 
@@ -140,7 +140,7 @@ def test_rotated_rows_have_rotated_moments(table, seed):
     p = table.X.shape[1]
     Q = np.linalg.qr(np.random.default_rng(seed).standard_normal((p, p)))[0]
     turned = Table(table.X @ Q, table.labels, table.weights).moments()
-    for label, (_, _, mean, scatter) in table.by_hand().items():
+    for label, (_, _, mean, scatter) in table.reference().items():
         i = turned.labels.index(label)
         # Turning rounds relative to the rows themselves, not to their spread.
         size = np.abs(table.X).max() or 1.0
@@ -209,7 +209,7 @@ def moments_of(rows, weighted):
 
 
 @WEIGHTED
-def test_what_is_made_of_all_rows_together(rows, weighted):
+def test_figures_of_all_rows(rows, weighted):
     from sklearn.preprocessing import StandardScaler
 
     moments, weights = moments_of(rows, weighted)

@@ -128,61 +128,61 @@ def test_tiny_rows_with_small_weights() -> None:
     assert model.solution_.status == "optimal"
 
 
-def of_a_column(weights: FloatArray) -> GroupMoments:
+def moments_of_column(weights: FloatArray) -> GroupMoments:
     frame = pd.DataFrame(ROWS, columns=list("abcde")).assign(g=GROUPS, w=weights)
     return GroupMoments.from_rows(frame, "g", "w")
 
 
-def of_an_array(weights: FloatArray) -> GroupMoments:
+def moments_of_array(weights: FloatArray) -> GroupMoments:
     return GroupMoments.from_rows(ROWS, GROUPS, weights)
 
 
-def of_a_sparse_matrix(weights: FloatArray) -> GroupMoments:
+def moments_of_sparse_matrix(weights: FloatArray) -> GroupMoments:
     return GroupMoments.from_rows(sparse.csr_array(ROWS), GROUPS, weights)
 
 
-def of_a_stream(weights: FloatArray) -> GroupMoments:
+def moments_of_stream(weights: FloatArray) -> GroupMoments:
     frame = pd.DataFrame(ROWS, columns=list("abcde")).assign(g=GROUPS, w=weights)
     return GroupMoments.from_rows(pa.Table.from_pandas(frame), "g", "w")
 
 
-def of_a_dask_frame(weights: FloatArray) -> GroupMoments:
+def moments_of_dask_frame(weights: FloatArray) -> GroupMoments:
     frame = pd.DataFrame(ROWS, columns=list("abcde")).assign(g=GROUPS, w=weights)
     import dask.dataframe as dask_frame
 
     return GroupMoments.from_rows(dask_frame.from_pandas(frame, npartitions=3), "g", "w")
 
 
-def of_a_dask_array(weights: FloatArray) -> GroupMoments:
+def moments_of_dask_array(weights: FloatArray) -> GroupMoments:
     import dask.array as dask_array
 
     return GroupMoments.from_rows(dask_array.from_array(ROWS, chunks=(40, 5)), GROUPS, weights)
 
 
-def of_parts(weights: FloatArray) -> GroupMoments:
+def moments_of_parts(weights: FloatArray) -> GroupMoments:
     return parts(weights)
 
 
-DOORS: list[Callable[[FloatArray], GroupMoments]] = [
-    of_an_array,
-    of_a_column,
-    of_a_sparse_matrix,
-    of_a_stream,
-    of_a_dask_frame,
-    of_a_dask_array,
-    of_parts,
+SOURCES: list[Callable[[FloatArray], GroupMoments]] = [
+    moments_of_array,
+    moments_of_column,
+    moments_of_sparse_matrix,
+    moments_of_stream,
+    moments_of_dask_frame,
+    moments_of_dask_array,
+    moments_of_parts,
 ]
 
 
-def cross_doors(values: list[float]) -> list[Any]:
-    """Pair all doors with all values; of those through Dask all but the first are slow."""
+def pair_sources(values: list[float]) -> list[Any]:
+    """Pair all sources with all values; with Dask all pairs but the first are slow."""
     return [
         pytest.param(
-            door,
+            source,
             value,
-            marks=pytest.mark.slow if "dask" in door.__name__ and value != values[0] else (),
+            marks=pytest.mark.slow if "dask" in source.__name__ and value != values[0] else (),
         )
-        for door in DOORS
+        for source in SOURCES
         for value in values
     ]
 
@@ -197,21 +197,21 @@ def assert_same(found: GroupMoments, expected: GroupMoments) -> None:
     assert found.second_moments("group") == pytest.approx(second, rel=1e-9, abs=1e-12)
 
 
-@pytest.mark.parametrize(("door", "factor"), cross_doors([1e-300, 2.0**1000, 1e200, 1e-200]))
-def test_every_door_takes_weights_of_any_size(
-    door: Callable[[FloatArray], GroupMoments], factor: float
+@pytest.mark.parametrize(("source", "factor"), pair_sources([1e-300, 2.0**1000, 1e200, 1e-200]))
+def test_every_source_takes_weights_of_any_size(
+    source: Callable[[FloatArray], GroupMoments], factor: float
 ) -> None:
-    found = door(WEIGHTS * factor)
-    assert_same(found, door(WEIGHTS))
+    found = source(WEIGHTS * factor)
+    assert_same(found, source(WEIGHTS))
     total = np.ldexp(found.weights, found.weight_exponent)
-    assert total == pytest.approx(factor * door(WEIGHTS).weights, rel=1e-12)
+    assert total == pytest.approx(factor * source(WEIGHTS).weights, rel=1e-12)
 
 
-@pytest.mark.parametrize(("door", "size"), cross_doors([5e-324, 1e-312, 1e308]))
+@pytest.mark.parametrize(("source", "size"), pair_sources([5e-324, 1e-312, 1e308]))
 def test_equal_weights_at_the_ends_of_float64(
-    door: Callable[[FloatArray], GroupMoments], size: float
+    source: Callable[[FloatArray], GroupMoments], size: float
 ) -> None:
-    assert_same(door(np.full(90, size)), door(np.ones(90)))
+    assert_same(source(np.full(90, size)), source(np.ones(90)))
 
 
 def test_one_and_the_same_scale_for_all_blocks_of_files(tmp_path: Path) -> None:
@@ -269,12 +269,12 @@ def test_verification_and_saved_moments(tmp_path: Path, factor: float) -> None:
     again = GroupMoments.load(tmp_path / "huge.moments")
     assert again.weight_exponent == moments.weight_exponent
     assert np.array_equal(again.scatters, moments.scatters)
-    assert_same(again + of_an_array(WEIGHTS * factor), moments + moments)
+    assert_same(again + moments_of_array(WEIGHTS * factor), moments + moments)
 
 
 def test_the_largest_weights_decide_whichever_part_has_them() -> None:
     small, large = WEIGHTS * 1e-150, WEIGHTS * 1e-20
-    expected = of_an_array(np.where(np.arange(90) < 40, small, large))
+    expected = moments_of_array(np.where(np.arange(90) < 40, small, large))
     first = GroupMoments.from_rows(ROWS[:40], GROUPS[:40], small[:40])
     second = GroupMoments.from_rows(ROWS[40:], GROUPS[40:], large[40:])
     assert_same(first + second, expected)
@@ -285,16 +285,18 @@ def test_negligible_weights_count_as_zero_and_are_named() -> None:
     weights = WEIGHTS.copy()
     weights[:7] = 1e-250
     with pytest.warns(FairspanWarning, match="1e-200 of the largest"):
-        found = of_an_array(weights)
+        found = moments_of_array(weights)
     weights[:7] = 0.0
-    assert_same(found, of_an_array(weights))
+    assert_same(found, moments_of_array(weights))
 
 
-@pytest.mark.parametrize("door", DOORS)
-def test_a_group_without_other_weights_is_named(door: Callable[[FloatArray], GroupMoments]) -> None:
+@pytest.mark.parametrize("source", SOURCES)
+def test_a_group_without_other_weights_is_named(
+    source: Callable[[FloatArray], GroupMoments],
+) -> None:
     weights = np.where(GROUPS == 1, 1e-200, 1e200)
     with pytest.warns(FairspanWarning, match="group '1'"):
-        assert door(weights).labels == [0]
+        assert source(weights).labels == [0]
 
 
 def test_a_negligible_part_leaves_the_sum_and_is_named() -> None:
@@ -339,7 +341,7 @@ def test_radius_of_the_robust_error_gap_is_for_so_many_rows() -> None:
 @pytest.mark.parametrize("weight", [-1.0, np.nan, np.inf])
 def test_weights_that_are_none(weight: float) -> None:
     with pytest.raises(InvalidInput, match="negative, NaN or infinite"):
-        of_an_array(np.append(WEIGHTS[:-1], weight))
+        moments_of_array(np.append(WEIGHTS[:-1], weight))
 
 
 @pytest.mark.parametrize("size", [5e-324, 1e-300, 1e221])

@@ -39,10 +39,10 @@ def test_columns_that_are_mostly_stored_may_have_a_large_offset(offset, weighted
     X[:, 30] = offset + 0.5 * np.arange(400) % 7
     weights = weights if weighted else None
     moments = GroupMoments.from_rows(scipy.sparse.csr_array(X), labels, weights)
-    by_hand = reference_moments(X, labels, weights)
-    assert_moments(moments, by_hand)
+    reference = reference_moments(X, labels, weights)
+    assert_moments(moments, reference)
     # In each column's own units, so that large ones do not hide the others.
-    for g, (_, weight, mean, scatter) in enumerate(by_hand.values()):
+    for g, (_, weight, mean, scatter) in enumerate(reference.values()):
         unit = np.sqrt(np.diag(scatter)) + 1e-12 * np.abs(mean) * np.sqrt(weight) + 1e-100
         error = np.abs(moments.scatters[g] - scatter) / np.outer(unit, unit)
         assert error.max() <= 1e-7

@@ -12,7 +12,7 @@ N = 700
 GROUPS = RNG.choice(["a", "b", "c"], N, p=[0.6, 0.3, 0.1])
 
 
-def in_long_double(X, groups):
+def reference_means_and_scatters(X, groups):
     """Means and scatters of each group, summed with more digits."""
     _, _, means, scatters = zip(
         *reference_moments(X, groups, dtype=np.longdouble).values(), strict=True
@@ -48,7 +48,7 @@ def test_no_digits_are_lost(name, few, monkeypatch):
     monkeypatch.setattr("fairspan.moments.accumulate.MAX_MEMORY_BOUND_FEATURES", few)
     X = TABLES[name]
     moments = GroupMoments.from_rows(X, GROUPS)
-    means, scatters = in_long_double(X, GROUPS)
+    means, scatters = reference_means_and_scatters(X, GROUPS)
     deviations = np.sqrt(np.einsum("gii->gi", scatters))
     allowed = 1e-12 * deviations[:, :, None] * deviations[:, None, :]
     # What cannot be told from a constant at this distance from zero.
@@ -61,7 +61,9 @@ def test_no_digits_are_lost(name, few, monkeypatch):
 def test_rows_of_many_groups_are_sorted():
     X, groups = TABLES["standardized"], np.arange(N) % 60
     moments = GroupMoments.from_rows(X, groups)
-    np.testing.assert_allclose(moments.scatters, in_long_double(X, groups)[1], atol=1e-12)
+    np.testing.assert_allclose(
+        moments.scatters, reference_means_and_scatters(X, groups)[1], atol=1e-12
+    )
 
 
 def test_parts_and_threads_change_no_bit(monkeypatch):
@@ -75,7 +77,9 @@ def test_parts_and_threads_change_no_bit(monkeypatch):
     alone = GroupMoments.from_rows(X, GROUPS)
     np.testing.assert_array_equal(together.scatters, alone.scatters)
     np.testing.assert_array_equal(together.means, alone.means)
-    np.testing.assert_allclose(together.scatters, in_long_double(X, GROUPS)[1], atol=1e-10)
+    np.testing.assert_allclose(
+        together.scatters, reference_means_and_scatters(X, GROUPS)[1], atol=1e-10
+    )
 
 
 def test_the_first_mistake_in_the_order_of_rows_is_reported():

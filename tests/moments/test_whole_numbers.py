@@ -21,7 +21,7 @@ KINDS: dict[str, Any] = {
 }
 
 
-def one_large(base: int) -> Any:
+def make_large_column(base: int) -> Any:
     return SMALL + np.array([0, base, 0, 0])
 
 
@@ -30,14 +30,14 @@ def one_large(base: int) -> Any:
 @pytest.mark.parametrize("kind", KINDS)
 def test_differences_that_are_rounding_are_refused(kind: str, base: int) -> None:
     with pytest.raises(InvalidInput, match=r"integers from .*column.*Subtract one"):
-        FairPCA(2).fit(KINDS[kind](one_large(base)), sensitive_features=GROUPS)
+        FairPCA(2).fit(KINDS[kind](make_large_column(base)), sensitive_features=GROUPS)
 
 
 @pytest.mark.filterwarnings("ignore:Integers beyond:fairspan.errors.FairspanWarning")
 def test_unsigned_and_wide_tables_too() -> None:
     with pytest.raises(InvalidInput, match="integers from"):
         FairPCA(1).fit(
-            one_large(2**62).astype(np.uint64)[:, [1]] + 2**63, sensitive_features=GROUPS
+            make_large_column(2**62).astype(np.uint64)[:, [1]] + 2**63, sensitive_features=GROUPS
         )
     wide = RNG.integers(-3, 4, (30, 700)) + 2**53
     with pytest.raises(InvalidInput, match="integers from"):
@@ -46,7 +46,7 @@ def test_unsigned_and_wide_tables_too() -> None:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_advice_gives_the_exact_answer(kind: str) -> None:
-    large = one_large(2**60)
+    large = make_large_column(2**60)
     exact = FairPCA(2).fit(SMALL, sensitive_features=GROUPS)
     found = FairPCA(2).fit(KINDS[kind](large - large[0]), sensitive_features=GROUPS)
     assert found.solution_.objective == pytest.approx(exact.solution_.objective, rel=1e-9)
@@ -55,7 +55,7 @@ def test_the_advice_gives_the_exact_answer(kind: str) -> None:
 @pytest.mark.parametrize("base", [2**30, 2**52, -(2**52)])
 def test_integers_up_to_the_limit_are_exact(base: int) -> None:
     exact = FairPCA(2).fit(SMALL, sensitive_features=GROUPS)
-    found = FairPCA(2).fit(one_large(base), sensitive_features=GROUPS)
+    found = FairPCA(2).fit(make_large_column(base), sensitive_features=GROUPS)
     assert found.solution_.objective == pytest.approx(exact.solution_.objective, rel=1e-9)
 
 

@@ -271,7 +271,7 @@ def test_the_frame_and_the_printed_table_show_the_looks():
     assert "2026-02-28" in monitor.history._repr_html_()
 
 
-def test_groups_whose_error_a_few_rows_dominate_are_unknown_and_said_to_be():
+def test_groups_whose_error_a_few_rows_dominate_are_reported_as_unknown():
     monitor = fs.Monitor(fit_model())
     X, groups = make_rows(1)
     # One row of old customers has most of their error, in a direction that the model leaves out.

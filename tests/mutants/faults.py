@@ -29,7 +29,7 @@ _NOT_SWAPPED = {
 _FUNCTION = ast.FunctionDef | ast.AsyncFunctionDef
 
 
-def fault_of(node):
+def make_fault(node):
     """Return the kind of a fault, the field of the node or None, and what replaces it; or None."""
     one = ast.Constant(1)
     match node:
@@ -70,7 +70,7 @@ def _has_text(node):
     return any(isinstance(constant, str) for constant in constants)
 
 
-def _left_out(tree):
+def _nodes_without_faults(tree):
     """Yield the nodes without faults: types, messages, decorators, and what never runs."""
     for node in ast.walk(tree):
         match node:
@@ -107,7 +107,7 @@ class Planter(ast.NodeTransformer):
         self._defined = ""  # the name that a statement at import defines
         self._texts = Counter()
         tree = ast.parse(path.read_text())
-        self._left_out = {id(node) for node in _left_out(tree)}
+        self._left_out = {id(node) for node in _nodes_without_faults(tree)}
         self.n_statements = sum(isinstance(node, ast.stmt) for node in ast.walk(tree))
         self.tree = self.visit(tree)
 
@@ -117,7 +117,7 @@ class Planter(ast.NodeTransformer):
         if not self._functions and isinstance(node, ast.stmt):
             target = getattr(node, "targets", [getattr(node, "target", None)])[0]
             self._defined = getattr(node, "name", getattr(target, "id", ""))
-        fault = copy.deepcopy(fault_of(node))
+        fault = copy.deepcopy(make_fault(node))
         name = self._note(node, *fault) if fault else None
         node = super().visit(node)
         if name not in self._planted:

@@ -24,31 +24,33 @@ def frame():
     return persons()
 
 
-ASKED = {"n_components": 2, "compare": [], "folds": 5}
+SETTINGS = {"n_components": 2, "compare": [], "folds": 5}
 # As the command is called.
-BESIDE = {"n_components": 2, "compare": ["error_gap"]}
+COMPARISON_SETTINGS = {"n_components": 2, "compare": ["error_gap"]}
 
 
 @pytest.mark.slow
 def test_intervals_of_a_report_are_those_of_an_audit_with_clusters(frame, tmp_path, no_figures):
     page = tmp_path / "page.html"
-    facts = fs.write_report(page, frame, "g", clusters="who", **ASKED)
-    beside = fs.write_report(page, frame[[*NAMES, "g"]], "g", clusters=frame.who, **ASKED)
+    facts = fs.write_report(page, frame, "g", clusters="who", **SETTINGS)
+    beside = fs.write_report(page, frame[[*NAMES, "g"]], "g", clusters=frame.who, **SETTINGS)
     assert facts["models"] == beside["models"]
     assert facts["rows"]["has_clusters"]
     assert facts["rows"]["n_features"] == 4
     assert "counted as one observation" in page.read_text()
     pca = fs.FairPCA(2, criterion="total_error").fit(frame[NAMES], sensitive_features=frame.g)
     (audited,) = fs.audit(pca, frame, "g", clusters="who", folds=5).to_dict()["models"]
-    plain = fs.write_report(page, frame[[*NAMES, "g"]], "g", **ASKED)
-    for with_them, without, by_hand in zip(
+    plain = fs.write_report(page, frame[[*NAMES, "g"]], "g", **SETTINGS)
+    for with_them, without, reference in zip(
         facts["models"][0]["groups"],
         plain["models"][0]["groups"],
         audited["groups"],
         strict=True,
     ):
         ends = [with_them[f"observed_error_{end}"] for end in ("low", "high")]
-        assert ends == pytest.approx([by_hand[f"observed_error_{end}"] for end in ("low", "high")])
+        assert ends == pytest.approx(
+            [reference[f"observed_error_{end}"] for end in ("low", "high")]
+        )
         # Eight rows of a person are hardly more than one.
         assert ends[1] - ends[0] > 1.5 * (
             without["observed_error_high"] - without["observed_error_low"]
@@ -66,23 +68,25 @@ def test_the_command_makes_the_same_report_and_judges_held_out_rows(
     words += ["--clusters", "who"]
     assert cli.run([*words, "--json"]) == 0
     facts = json.loads(capsys.readouterr().out)
-    made = fs.write_report(tmp_path / "page.html", paths[0], "g", clusters="who", **BESIDE)
+    made = fs.write_report(
+        tmp_path / "page.html", paths[0], "g", clusters="who", **COMPARISON_SETTINGS
+    )
     assert facts["models"] == json.loads(json.dumps(made["models"]))
     model = fs.FairPCA(2).fit(frame[NAMES], sensitive_features=frame.g)
     model.subspace_.save(paths[2])
     assert cli.run([*words, "--model", str(paths[2]), "--test", str(paths[1]), "--json"]) == 0
     given = json.loads(capsys.readouterr().out)["user_models"]
     more = persons(1)
-    by_hand = fs.audit(model.subspace_, more, "g", clusters="who").models[0]
+    reference = fs.audit(model.subspace_, more, "g", clusters="who").models[0]
     assert [each["observed_error_high"] for each in given["models"][0]["groups"]] == pytest.approx(
-        [each.observed_error.high for each in by_hand.groups]
+        [each.observed_error.high for each in reference.groups]
     )
     assert cli.run([*words, "--folds", "none", "--json"]) == 2
 
 
 def test_held_out_rows_need_clusters_of_their_own(frame, tmp_path):
     model = fs.FairPCA(2).fit(frame[NAMES], sensitive_features=frame.g)
-    asked = {**ASKED, "models": model, "clusters": frame.who, "test": (frame[NAMES], frame.g)}
+    asked = {**SETTINGS, "models": model, "clusters": frame.who, "test": (frame[NAMES], frame.g)}
     with pytest.raises(fs.errors.InvalidType, match="groups_test, clusters_test"):
         fs.write_report(tmp_path / "page.html", frame[NAMES], frame.g, **asked)
 
@@ -90,7 +94,7 @@ def test_held_out_rows_need_clusters_of_their_own(frame, tmp_path):
 @pytest.mark.slow
 def test_held_out_rows_with_clusters_are_audited_with_them(frame, tmp_path, no_figures):
     model = fs.FairPCA(2).fit(frame[NAMES], sensitive_features=frame.g)
-    asked = {**ASKED, "models": model, "clusters": frame.who}
+    asked = {**SETTINGS, "models": model, "clusters": frame.who}
     asked["test"] = (frame[NAMES], frame.g, frame.who)
     facts = fs.write_report(tmp_path / "page.html", frame[NAMES], frame.g, **asked)
     assert facts["user_models"]["rows"]["has_clusters"]

@@ -56,7 +56,7 @@ def test_facts_are_plain_and_the_same_twice(k, p, d):
 def test_plain_pca_is_that_of_singular_vectors(center, scale):
     X, labels = generate_rows(3, 5)
     facts = report_facts(X, labels, 2, center=center, scale=scale, compare=[])
-    by_hand = reference_pca(X, labels, 2, center=center, standardize=scale)
+    reference = reference_pca(X, labels, 2, center=center, standardize=scale)
     pca = facts["models"][0]
     assert (pca["name"], pca["is_pca"]) == ("PCA", True)
     for key, of in (
@@ -67,9 +67,9 @@ def test_plain_pca_is_that_of_singular_vectors(center, scale):
         ("observed_loss", lambda each: each.error - each.best_error),
         ("observed_variance_kept", lambda each: 1 - each.error / each.total_variance),
     ):
-        expected = [of(each) for each in by_hand.values()]
+        expected = [of(each) for each in reference.values()]
         np.testing.assert_allclose(group_column(pca, key), expected, rtol=1e-8, atol=1e-8)
-    for group, each in zip(pca["groups"], by_hand.values(), strict=True):
+    for group, each in zip(pca["groups"], reference.values(), strict=True):
         assert group["n_rows"] == each.n
         assert group["observed_total_variance"] == pytest.approx(each.total_variance, rel=1e-9)
 
@@ -129,7 +129,7 @@ def test_without_rows_there_are_no_intervals_and_a_finding_says_so():
         assert here["observed_disparity_low"] is None
 
 
-def test_by_dimension_every_fit_is_between_the_best_possible_and_nothing():
+def test_fits_by_dimension_are_between_the_best_possible_and_no_fit():
     X, labels = generate_rows(3, 7)
     facts = report_facts(X, labels, 3, compare=[])
     assert report_dimensions(facts) == list(range(1, 8))
@@ -276,7 +276,7 @@ def test_a_fit_without_any_solution_is_an_error():
 
 
 @pytest.mark.long
-def test_of_many_features_the_list_of_names_is_cut_and_not_the_report(tmp_path):
+def test_the_list_of_many_feature_names_is_cut_and_the_report_is_not(tmp_path):
     X = np.random.default_rng(0).normal(size=(24, 1_001))
     page = tmp_path / "page.html"
     asked = {"n_components": 2, "criterion": "total_error", "compare": [], "folds": None}
@@ -291,7 +291,7 @@ def test_of_many_features_the_list_of_names_is_cut_and_not_the_report(tmp_path):
 
 
 @pytest.mark.parametrize("k", [2, 3])
-def test_of_two_groups_more_dimensions_are_looked_at(k):
+def test_more_dimensions_are_compared_with_two_groups(k):
     rng = np.random.default_rng(0)
     X, labels = rng.normal(size=(40 * k, 18)), np.repeat([*"abc"[:k]], 40)
     facts = report_facts(X, labels, 2, criterion="total_error", compare=[])
@@ -306,13 +306,13 @@ def test_very_few_rows_have_no_estimates_at_any_dimension():
     assert {each["expected_loss"] for each in facts["by_dimension"]} == {None}
 
 
-FEW = ["minimax_error"]
+COMPARED = ["minimax_error"]
 
 
 @pytest.mark.long
 @pytest.mark.parametrize(("k", "p", "d"), [(2, 30, 8), (2, 2, 1), (3, 30, 8), (12, 6, 2)])
 def test_it_is_never_larger_than_a_page_can_show(k, p, d):
-    slider = report_facts(*generate_rows(k, p), d, compare=FEW)["slider"]
+    slider = report_facts(*generate_rows(k, p), d, compare=COMPARED)["slider"]
     assert 1 <= len(slider["steps"]) <= 40
     assert len(slider["features"]) == min(p, 20)
     for point in slider["steps"]:
@@ -329,17 +329,17 @@ def test_it_is_never_larger_than_a_page_can_show(k, p, d):
 
 def test_each_step_of_the_frontier_has_the_errors_of_its_components():
     X, labels = generate_rows(2, 6)
-    facts = report_facts(X, labels, 2, compare=FEW)
+    facts = report_facts(X, labels, 2, compare=COMPARED)
     slider = facts["slider"]
     assert slider["features"] == [f"feature {i}" for i in range(6)]
     for point in slider["steps"]:
         components = np.array(point["components"])
-        by_hand = reference_figures(X, labels, components, X.mean(axis=0), 1.0, center="global")
-        errors = [each.error for each in by_hand.values()]
+        reference = reference_figures(X, labels, components, X.mean(axis=0), 1.0, center="global")
+        errors = [each.error for each in reference.values()]
         np.testing.assert_allclose(point["observed_errors"], errors, rtol=2e-3)
-        kept = [1 - each.error / each.total_variance for each in by_hand.values()]
+        kept = [1 - each.error / each.total_variance for each in reference.values()]
         np.testing.assert_allclose(point["observed_variance_kept"], kept, atol=2e-3)
-        best = [each.best_error for each in by_hand.values()]
+        best = [each.best_error for each in reference.values()]
         np.testing.assert_allclose(
             point["observed_losses"], np.array(point["observed_errors"]) - best, atol=1e-8
         )
@@ -375,7 +375,7 @@ def test_pca_and_the_main_answer_are_steps_of_their_own(criterion):
     assert points[slider["pca_step"]]["label"].startswith("PCA")
 
 
-def test_where_both_answers_are_the_same_it_is_one_step():
+def test_equal_answers_share_one_step():
     rows = np.vstack([np.eye(3), np.eye(3)]) * [3, 2, 1]
     slider = report_facts(rows, ["a"] * 3 + ["b"] * 3, 1, compare=[])["slider"]
     assert [point["label"] for point in slider["steps"]] == ["PCA, minimax loss"]
@@ -383,7 +383,7 @@ def test_where_both_answers_are_the_same_it_is_one_step():
 
 
 def test_over_the_dimension_it_starts_at_the_one_that_was_requested():
-    facts = report_facts(*generate_rows(3, 6), 4, compare=FEW)
+    facts = report_facts(*generate_rows(3, 6), 4, compare=COMPARED)
     slider = facts["slider"]
     assert [point["n_components"] for point in slider["steps"]] == report_dimensions(facts)
     assert slider["steps"][slider["main_step"]]["n_components"] == 4
@@ -394,7 +394,7 @@ def test_over_the_dimension_it_starts_at_the_one_that_was_requested():
 
 @pytest.mark.parametrize("k", [2, 3])
 def test_neighboring_steps_have_components_of_the_same_sign_and_order(k):
-    points = report_facts(*generate_rows(k, 6, seed=3), 3, compare=FEW)["slider"]["steps"]
+    points = report_facts(*generate_rows(k, 6, seed=3), 3, compare=COMPARED)["slider"]["steps"]
     for before, after in pairwise(points):
         m = min(len(before["components"]), len(after["components"]))
         agreement = np.array(before["components"][:m]) @ np.array(after["components"][:m]).T

@@ -11,7 +11,7 @@ from sklearn.preprocessing import StandardScaler
 
 import fairspan as fs
 import real_data
-from certificate_formulas import bound_by_hand, objective_by_hand
+from certificate_formulas import reference_bound, reference_objective
 from fairspan import (
     Disparity,
     EqualError,
@@ -69,13 +69,13 @@ def test_the_formulas_give_objective_and_bound(criterion, k, d, center, scale):
     S, counts = moments.second_moments(center), moments.counts
     errors = group_column(model_facts(facts, facts["main_model"]), "observed_error")
     within = printed["absolute_tol"]
-    found = objective_by_hand(criterion, errors, S, d, counts)
+    found = reference_objective(criterion, errors, S, d, counts)
     assert found == pytest.approx(printed["objective"], abs=within, rel=1e-9)
     assert printed["objective"] == certificate["objective"]
     assert printed["lower_bound"] == certificate["lower_bound"]
     # Two groups' robust error gap is bounded by supporting lines, not by one mixture.
     if not (k == 2 and isinstance(criterion, RobustErrorGap)):
-        found = bound_by_hand(criterion, np.array(certificate["weights"]), S, d, counts)
+        found = reference_bound(criterion, np.array(certificate["weights"]), S, d, counts)
         assert found == pytest.approx(printed["lower_bound"], abs=within, rel=1e-9)
 
 
@@ -98,7 +98,7 @@ def test_no_subspace_is_below_the_bound(criterion):
         errors = np.trace(S - basis @ basis.T @ S, axis1=1, axis2=2)
         if isinstance(criterion, EqualError) and abs(errors[0] - errors[1]) > criterion.tolerance:
             continue
-        value = objective_by_hand(criterion, errors, S, 2, counts)
+        value = reference_objective(criterion, errors, S, 2, counts)
         assert value >= certificate["lower_bound"] - 1e-9 * np.trace(S[0] + S[1])
 
 
@@ -109,12 +109,12 @@ def test_the_bound_of_many_groups_is_recomputed_also_where_a_gap_stays_open():
     moments = GroupMoments.from_rows(X, labels)
     S, weights = moments.second_moments(), np.array(certificate["weights"])
     assert certificate["status"] == "open gap"
-    found = bound_by_hand("minimax_loss", weights, S, 3, moments.counts)
+    found = reference_bound("minimax_loss", weights, S, 3, moments.counts)
     assert certificate["lower_bound"] == pytest.approx(found, rel=1e-9)
 
 
 @pytest.mark.slow
-def test_what_the_page_says_about_verifying_is_true_of_arrays_and_of_moments(tmp_path, no_figures):
+def test_verification_of_arrays_and_moments_works_as_the_page_says(tmp_path, no_figures):
     X, labels = generate_rows(2, 5)
     moments, path = GroupMoments.from_rows(X, labels), tmp_path / "page.html"
     fair = fs.FairPCA(2).fit(X, sensitive_features=labels)
@@ -149,9 +149,9 @@ def test_on_real_rows_everything_is_proven_and_recomputed(name, d):
     moments = GroupMoments.from_rows(rows.z_scored(0), rows.groups)
     S, counts, weights = moments.second_moments(), moments.counts, certificate["weights"]
     errors = group_column(model_facts(facts, facts["main_model"]), "observed_error")
-    found = objective_by_hand("minimax_loss", errors, S, d, counts)
+    found = reference_objective("minimax_loss", errors, S, d, counts)
     assert found == pytest.approx(certificate["objective"], rel=1e-8)
-    found = bound_by_hand("minimax_loss", np.array(weights), S, d, counts)
+    found = reference_bound("minimax_loss", np.array(weights), S, d, counts)
     assert found == pytest.approx(certificate["lower_bound"], rel=1e-8)
     pca = PCA(d).fit(rows.z_scored(0))
     left = rows.z_scored(0) - pca.inverse_transform(pca.transform(rows.z_scored(0)))
@@ -169,7 +169,7 @@ def test_the_proof_of_the_robust_error_gap_is_explained(k, said):
 
 
 @pytest.mark.slow
-def test_what_rounding_does_to_a_logarithm_is_the_same_in_any_unit():
+def test_rounding_of_a_logarithm_is_the_same_in_any_unit():
     X, labels = generate_rows(2, 5)
     near, far = (
         report_facts(unit * X, labels, 2, criterion="nash_welfare", compare=[])["verification"]
@@ -213,7 +213,7 @@ def fitted_models():
 
 
 @pytest.fixture(scope="module")
-def written(tmp_path_factory):
+def facts_and_page(tmp_path_factory):
     path = tmp_path_factory.mktemp("page") / "page.html"
     facts = fs.write_report(
         path, X, PEOPLE, models=fitted_models(), y=Y, criterion="total_error", compare=[], folds=5
@@ -222,8 +222,8 @@ def written(tmp_path_factory):
 
 
 @pytest.mark.slow
-def test_figures_are_those_of_an_audit(written):
-    facts, page = written
+def test_figures_are_those_of_an_audit(facts_and_page):
+    facts, page = facts_and_page
     audit = fs.audit(fitted_models(), X, PEOPLE, y=Y, folds=5)
     expected = {model.name: model for model in audit.models}
     given = {model["name"]: model for model in facts["user_models"]["models"]}
@@ -238,8 +238,8 @@ def test_figures_are_those_of_an_audit(written):
 
 
 @pytest.mark.slow
-def test_each_restricted_model_is_called_what_it_is(written):
-    facts, page = written
+def test_each_restricted_model_is_called_what_it_is(facts_and_page):
+    facts, page = facts_and_page
     names = [model["name"] for model in facts["user_models"]["models"]]
     kinds = dict(zip(names, facts["user_models"]["descriptions"], strict=True))
     assert kinds["oblique"].startswith("oblique, total error")

@@ -21,7 +21,7 @@ from report_cases import generate_rows
 
 X, LABELS = generate_rows(2, 4)
 NAMES = ["age", "income", "debt", "<b>"]
-FEW = {"n_components": 2, "compare": ["minimax_error"]}
+SETTINGS = {"n_components": 2, "compare": ["minimax_error"]}
 # Without estimates for new rows.
 FAST = {"n_components": 2, "compare": [], "folds": None}
 
@@ -45,7 +45,7 @@ def figures(facts):
 def test_the_page_shows_the_facts_that_are_returned(tmp_path):
     path = tmp_path / "report.html"
     path.write_text("an earlier page")
-    facts = fs.write_report(path, X, LABELS, **FEW)
+    facts = fs.write_report(path, X, LABELS, **SETTINGS)
     page = path.read_text(encoding="utf-8")
     assert page.startswith("<!DOCTYPE html>")
     assert facts["verdict"]["summary"] in page
@@ -63,11 +63,11 @@ def test_the_same_rows_give_the_same_figures_wherever_they_are(frame, tmp_path, 
     frame.to_csv(csv, index=False, float_format="%.17g")
     frame.to_parquet(parquet)
     facts = {
-        "array": fs.write_report(page, X, LABELS, **FEW),
-        "frame": fs.write_report(page, frame, "sex", **FEW),
-        "sparse": fs.write_report(page, sparse.csr_matrix(X), LABELS, **FEW),
-        "csv": fs.write_report(page, csv, "sex", **FEW),
-        "parquet": fs.write_report(page, str(parquet), "sex", **FEW),
+        "array": fs.write_report(page, X, LABELS, **SETTINGS),
+        "frame": fs.write_report(page, frame, "sex", **SETTINGS),
+        "sparse": fs.write_report(page, sparse.csr_matrix(X), LABELS, **SETTINGS),
+        "csv": fs.write_report(page, csv, "sex", **SETTINGS),
+        "parquet": fs.write_report(page, str(parquet), "sex", **SETTINGS),
     }
     for each in facts.values():
         for model, expected in zip(figures(each), figures(facts["array"]), strict=True):
@@ -120,7 +120,7 @@ def test_rows_that_were_opened_bring_their_groups_and_what_was_dropped(frame, tm
     holes = frame.assign(age=frame["age"].where(frame.index % 10 > 0))
     holes.to_csv(tmp_path / "rows.csv", index=False)
     rows = fs.FileRows.open(tmp_path / "rows.csv", ["sex"], on_missing="drop")
-    facts = fs.write_report(tmp_path / "page.html", rows, **FEW)
+    facts = fs.write_report(tmp_path / "page.html", rows, **SETTINGS)
     assert facts["rows"]["n_dropped"] == holes["age"].isna().sum() > 0
     assert facts["rows"]["n_rows"] == holes["age"].notna().sum()
 
@@ -151,12 +151,12 @@ class CountedRows:
 def test_rows_are_read_five_times_and_again_only_where_subspaces_are_unstable(tmp_path, undrawn):
     rng = np.random.default_rng(0)
     rows = CountedRows(rng.normal(size=(400, 4)) * [9, 6, 2, 1], ["a", "b"] * 200)
-    fs.write_report(tmp_path / "page.html", rows, **FEW)
+    fs.write_report(tmp_path / "page.html", rows, **SETTINGS)
     # For moments, a hash, moments by fold and spreads; and the first of them for repeated rows.
     assert len(rows.passes) == 5
     # So few rows that every assignment to folds finds other best subspaces.
     rows = CountedRows(X, list(LABELS))
-    fs.write_report(tmp_path / "page.html", rows, **FEW)
+    fs.write_report(tmp_path / "page.html", rows, **SETTINGS)
     assert len(rows.passes) == 9
 
 

@@ -182,7 +182,7 @@ def test_a_last_line_that_was_cut_off_is_dropped(path, n):
     assert path.read_bytes() == whole
 
 
-def test_what_follows_a_spoilt_line_is_dropped(path):
+def test_lines_after_a_corrupt_one_are_dropped(path):
     header, first, second = path.read_bytes().splitlines(keepends=True)
     path.write_bytes(header + first.replace(b"key", b"k{y") + second)
     with Store(path, HEADER) as store:

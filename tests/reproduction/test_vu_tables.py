@@ -252,10 +252,10 @@ def test_their_objectives_are_the_robust_error_gap():
     moments = GroupMoments.from_rows(X, groups)
     fit = methods.certified_rfpca(moments, 3, {"radius": 0.1, "penalty": 1.5}, 0)
     certificate = fit.require_certificate()
-    by_hand = worst_case(
+    reference = worst_case(
         certificate.errors, moments.proportions, RobustErrorGap(1.5, 0.1), moments.counts
     )
-    assert certificate.objective == pytest.approx(by_hand)
+    assert certificate.objective == pytest.approx(reference)
 
 
 def test_parity_is_kept():

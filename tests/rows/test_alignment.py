@@ -21,13 +21,13 @@ from fairspan.errors import InvalidInput
 from fairspan.selection import UCB1SearchCV
 
 N = 60
-WHOLE = pd.DataFrame(np.random.default_rng(5).standard_normal((N, 3)), columns=list("pqr"))
+FRAME = pd.DataFrame(np.random.default_rng(5).standard_normal((N, 3)), columns=list("pqr"))
 GROUPS = pd.Series(["w", "m"] * (N // 2), name="sex")
 CLASSES = pd.Series([0, 1, 1, 0] * (N // 4))
 WEIGHTS = pd.Series(np.linspace(1, 2, N))
 CLUSTERS = pd.Series(np.arange(N) // 2)
 # Rows and values that were filtered separately: equally long, and one row apart.
-X = WHOLE.drop(index=0)
+X = FRAME.drop(index=0)
 FIRST, LAST = 0, N - 1
 BY_CLASS = FairPCA(1, restriction=MeanParity(within_classes="all"))
 
@@ -127,7 +127,7 @@ def fit_model(rows, groups):
 
 
 DATES = pd.date_range("2024-01-01", periods=6, tz="Europe/Berlin")
-PLACES = pd.MultiIndex.from_product([["north", "south"], [0, 1, 2]])
+TWO_LEVEL_INDEX = pd.MultiIndex.from_product([["north", "south"], [0, 1, 2]])
 # Two indexes, and the first position at which they contradict each other; None if they do not.
 INDEXES = {
     "equal numbers": (range(6), np.arange(6), None),
@@ -138,7 +138,7 @@ INDEXES = {
     "numbers and text": (range(6), list("012345"), None),
     "dates and their text": (DATES, DATES.astype(str), None),
     "dates with and without zone": (DATES, DATES.tz_localize(None), None),
-    "places and numbers": (PLACES, range(6), None),
+    "places and numbers": (TWO_LEVEL_INDEX, range(6), None),
     "equal with duplicates": ([0, 0, 1, 1, 2, 2], [0, 0, 1, 1, 2, 2], None),
     "missing labels": ([0, 1, None, 3, 4, 5], [0, 1, np.nan, 3, 4, 5], None),
     "lists": (pd.Index([[i] for i in range(6)]), pd.Index([[i] for i in range(6, 0, -1)]), None),
@@ -147,7 +147,7 @@ INDEXES = {
     "real numbers one later": (range(6), np.arange(6.0) + 1, 0),
     "one common number": (range(6), range(5, 11), 0),
     "dates in another order": (DATES, DATES[::-1], 0),
-    "places in another order": (PLACES, PLACES[[0, 1, 2, 4, 3, 5]], 3),
+    "places in another order": (TWO_LEVEL_INDEX, TWO_LEVEL_INDEX[[0, 1, 2, 4, 3, 5]], 3),
     "duplicates in another order": ([0, 0, 1, 1, 2, 2], [0, 0, 1, 2, 1, 2], 3),
     "a missing label elsewhere": ([0, 1, None, 3, 4, 5], [0, None, 1, 3, 4, 5], 1),
     "mixed labels": (["r", 1, 2.5, "s", 4, None], ["r", 1, 2.5, "s", None, 4], 4),
@@ -159,7 +159,7 @@ INDEXES = {
 @pytest.mark.parametrize("case", INDEXES)
 def test_indexes_agree_if_equal_or_without_a_common_label(case):
     first, second, place = INDEXES[case]
-    rows, groups = WHOLE.iloc[:6].set_axis(first), GROUPS.iloc[:6].set_axis(second)
+    rows, groups = FRAME.iloc[:6].set_axis(first), GROUPS.iloc[:6].set_axis(second)
     if place is None:
         by_position = fit_model(rows.to_numpy(), groups.to_numpy())
         np.testing.assert_array_equal(fit_model(rows, groups), by_position)
@@ -171,16 +171,16 @@ def test_indexes_agree_if_equal_or_without_a_common_label(case):
 def test_the_advice_for_labels_of_all_rows_matches_them_by_index():
     shuffled = GROUPS.sample(frac=1, random_state=0)
     with pytest.raises(InvalidInput, match=r"pass sensitive_features\.loc\[X\.index\]; if .*"):
-        fit_model(WHOLE, shuffled)
-    expected = fit_model(WHOLE, GROUPS)
-    np.testing.assert_array_equal(fit_model(WHOLE, shuffled.loc[WHOLE.index]), expected)
+        fit_model(FRAME, shuffled)
+    expected = fit_model(FRAME, GROUPS)
+    np.testing.assert_array_equal(fit_model(FRAME, shuffled.loc[FRAME.index]), expected)
 
 
 def test_the_advice_for_labels_of_other_rows_keeps_the_common_ones():
     with pytest.raises(InvalidInput, match=r"rows = X\.index\.intersection\(sensitive_features\."):
         fit_model(X, GROUPS.drop(index=LAST))
     rows = X.index.intersection(GROUPS.drop(index=LAST).index)
-    expected = fit_model(WHOLE.iloc[1:-1], GROUPS.iloc[1:-1])
+    expected = fit_model(FRAME.iloc[1:-1], GROUPS.iloc[1:-1])
     np.testing.assert_array_equal(fit_model(X.loc[rows], GROUPS.loc[rows]), expected)
 
 
@@ -235,8 +235,8 @@ def test_searches_of_scikit_learn_cut_rows_and_labels_alike():
             scoring=lambda model, rows, y=None: model[-1].score(model[0].transform(rows)),
             error_score="raise",
         )
-        search.fit(WHOLE.iloc[order], sensitive_features=GROUPS.iloc[order])
+        search.fit(FRAME.iloc[order], sensitive_features=GROUPS.iloc[order])
         assert search.best_params_ == {"fairpca__n_components": 2}
-        search.fit(WHOLE, sensitive_features=GROUPS.to_numpy())
+        search.fit(FRAME, sensitive_features=GROUPS.to_numpy())
         with pytest.raises(InvalidInput, match="share labels"):
             search.fit(X, sensitive_features=GROUPS.drop(index=LAST))

@@ -233,7 +233,7 @@ def test_large_finite_numbers_are_not_taken_for_infinity(table):
 
 
 TEXT = ["a", "b", "a", "b", None, "b"]
-REAL = [0.5, 1.5, 0.5, 1.5, np.nan, 1.5]
+NON_INTEGER_LABELS = [0.5, 1.5, 0.5, 1.5, np.nan, 1.5]
 MISSING = "label in row 5 (index 4) is missing"
 
 BAD_LABELS = {
@@ -248,8 +248,8 @@ BAD_LABELS = {
     "null in polars": (pl.Series(TEXT), MISSING, "unknown"),
     "null in pyarrow": (pa.array(TEXT), MISSING, "unknown"),
     "null in chunks": (pa.chunked_array([TEXT]), MISSING, "unknown"),
-    "NaN in a list": (REAL, MISSING, "unknown"),
-    "NaN in numpy": (np.array(REAL), MISSING, "unknown"),
+    "NaN in a list": (NON_INTEGER_LABELS, MISSING, "unknown"),
+    "NaN in numpy": (np.array(NON_INTEGER_LABELS), MISSING, "unknown"),
     "NaN among text": (np.array([*TEXT[:4], np.nan, "b"], dtype=object), MISSING, "unknown"),
     "missing in one of two": (
         pd.DataFrame({"s": TEXT, "r": [1, 2, 1, 2, 1, 2]}),
@@ -314,7 +314,7 @@ def test_values_that_name_no_group_are_refused(labels):
 
 
 @pytest.mark.parametrize("frame", [pd.DataFrame, pl.DataFrame, pa.table])
-@pytest.mark.parametrize("values", [TEXT, REAL])
+@pytest.mark.parametrize("values", [TEXT, NON_INTEGER_LABELS])
 def test_a_missing_label_in_a_column_of_the_table(frame, values):
     table = frame({"x": X[:, 0], "g": values})
     with pytest.raises(InvalidInput, match=r"row 5 \(index 4\) is missing"):

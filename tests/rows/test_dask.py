@@ -431,7 +431,7 @@ def lazy_frame():
         ),
     ],
 )
-def test_what_the_metadata_show_is_refused_before_anything_is_computed(
+def test_faults_in_the_metadata_are_refused_before_anything_is_computed(
     table, groups, error, message
 ):
     with pytest.raises(error, match=message):

@@ -475,7 +475,7 @@ def test_identifiers_that_double_precision_would_round_are_reported(tmp_path):
 
 
 @pytest.fixture
-def parted(tmp_path):
+def file_of_row_groups(tmp_path):
     rng = np.random.default_rng(0)
     frame = pd.DataFrame(rng.standard_normal((1_000, 4)), columns=list("wxyz"))
     frame["g"] = rng.choice(["a", "b"], 1_000)
@@ -484,19 +484,19 @@ def parted(tmp_path):
 
 
 @pytest.mark.long
-def test_any_number_of_processes_gives_the_same_bits(parted):
-    rows = FileRows.open(parted, ["g"])
+def test_any_number_of_processes_gives_the_same_bits(file_of_row_groups):
+    rows = FileRows.open(file_of_row_groups, ["g"])
     alone = GroupMoments.from_rows(rows, None).to_bytes()
     for jobs in (1, 3):
         assert GroupMoments.from_rows(replace(rows, n_jobs=jobs), None).to_bytes() == alone
 
 
 @pytest.mark.long
-def test_an_error_comes_back_with_the_place_it_is_about(parted):
-    frame = pd.read_parquet(parted)
+def test_an_error_comes_back_with_the_place_it_is_about(file_of_row_groups):
+    frame = pd.read_parquet(file_of_row_groups)
     frame.loc[17 * 50 + 3, "y"] = np.nan
-    frame.to_parquet(parted, row_group_size=50)
-    rows = replace(FileRows.open(parted, ["g"]), n_jobs=2)
+    frame.to_parquet(file_of_row_groups, row_group_size=50)
+    rows = replace(FileRows.open(file_of_row_groups, ["g"]), n_jobs=2)
     with pytest.raises(
         InvalidInput, match=r"row group 17: X contains NaN, first in row 4 \(index 3\), .*'y'"
     ):
@@ -504,11 +504,11 @@ def test_an_error_comes_back_with_the_place_it_is_about(parted):
 
 
 @pytest.mark.long
-def test_results_that_nobody_takes_end_the_processes_without_a_word(parted):
+def test_results_that_nobody_takes_end_the_processes_without_a_word(file_of_row_groups):
     """Two parts have more groups together than each of them, so that merging fails."""
-    frame = pd.read_parquet(parted)
+    frame = pd.read_parquet(file_of_row_groups)
     frame.loc[frame.index[:50], "g"] = "c"
-    frame.to_parquet(parted, row_group_size=50)
-    rows = replace(FileRows.open(parted, ["g"]), n_jobs=2)
+    frame.to_parquet(file_of_row_groups, row_group_size=50)
+    rows = replace(FileRows.open(file_of_row_groups, ["g"]), n_jobs=2)
     with pytest.raises(InvalidInput, match="3 groups among 100 rows so far"):
         GroupMoments.from_rows(rows, None, max_groups=2)

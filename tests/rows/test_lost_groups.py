@@ -20,7 +20,7 @@ def table():
     return pd.DataFrame(values, columns=["age", "pay", "height", "weight"])
 
 
-def without(rows, column, groups=("c",)):
+def remove_cells(rows, column, groups=("c",)):
     rows = rows.copy()
     rows.loc[np.isin(GROUPS, groups), column] = np.nan
     return rows
@@ -42,7 +42,7 @@ LOST = r"removes all 40 rows of group 'c' \(missing: {} in 40 rows\)"
 
 
 def test_a_group_that_is_dropped_entirely_is_named_with_its_column(tmp_path):
-    for name, (X, groups) in sources(without(table(), "pay"), tmp_path).items():
+    for name, (X, groups) in sources(remove_cells(table(), "pay"), tmp_path).items():
         column = "x1" if name in ("array", "sparse") else "'pay'"
         with pytest.warns(FairspanWarning, match=LOST.format(column)) as caught:
             fair = FairPCA(1, on_missing="drop").fit(X, sensitive_features=groups)
@@ -56,7 +56,7 @@ def test_a_group_that_is_dropped_entirely_is_named_with_its_column(tmp_path):
 @pytest.mark.slow
 def test_a_group_that_is_dropped_from_a_collection_in_parts_is_named():
     dask_frame = pytest.importorskip("dask.dataframe")
-    rows = dask_frame.from_pandas(without(table(), "pay").assign(g=GROUPS), npartitions=4)
+    rows = dask_frame.from_pandas(remove_cells(table(), "pay").assign(g=GROUPS), npartitions=4)
     with pytest.warns(FairspanWarning, match=LOST.format("'pay'")):
         fair = FairPCA(1, on_missing="drop").fit(rows, sensitive_features="g")
     assert fair.groups_.tolist() == ["a", "b"]
@@ -74,7 +74,7 @@ def test_rows_that_are_dropped_from_every_group_pass_without_a_word(tmp_path):
 
 
 def test_several_columns_and_groups_are_named_with_their_rows():
-    frame = without(without(table(), "pay", ("b", "c")), "age", ("c",))
+    frame = remove_cells(remove_cells(table(), "pay", ("b", "c")), "age", ("c",))
     frame.loc[np.flatnonzero(GROUPS == "b")[:3], "height"] = np.nan
     with pytest.warns(FairspanWarning) as caught:
         FairPCA(1, on_missing="drop", missing_groups="ignore").fit(frame, sensitive_features=GROUPS)
@@ -93,7 +93,7 @@ def test_a_group_that_is_kept_in_one_class_of_y_is_not_lost():
     assert moments.groups.tolist() == ["a", "b", "c"]
     fair = FairPCA(1, restriction=MeanParity(within_classes=[0]), on_missing="drop")
     with pytest.warns(FairspanWarning, match=LOST.format("'pay'")):
-        fair.fit(without(table(), "pay"), y, sensitive_features=GROUPS)
+        fair.fit(remove_cells(table(), "pay"), y, sensitive_features=GROUPS)
 
 
 def test_a_group_in_which_nothing_is_observed_is_lost_with_em_too():
@@ -114,7 +114,7 @@ def test_a_group_without_weight_is_not_lost():
         warnings.simplefilter("error")
         weights = (GROUPS != "c").astype(float)
         fair = FairPCA(1, on_missing="drop")
-        fair.fit(without(table(), "pay"), sensitive_features=GROUPS, sample_weight=weights)
+        fair.fit(remove_cells(table(), "pay"), sensitive_features=GROUPS, sample_weight=weights)
     assert fair.groups_.tolist() == ["a", "b"]
 
 
@@ -133,7 +133,7 @@ def test_moments_of_sparse_rows_know_the_groups_that_were_lost():
 
 
 def test_the_advice_of_the_warning_keeps_the_group():
-    frame = without(table(), "pay")
+    frame = remove_cells(table(), "pay")
     with pytest.warns(FairspanWarning, match="Exclude these columns"):
         FairPCA(1, on_missing="drop").fit(frame, sensitive_features=GROUPS)
     fair = FairPCA(1, on_missing="drop").fit(frame.drop(columns="pay"), sensitive_features=GROUPS)
@@ -143,7 +143,7 @@ def test_the_advice_of_the_warning_keeps_the_group():
 def test_rows_added_later_warn_of_their_own_groups():
     fair = FairPCA(1, on_missing="drop").fit(table(), sensitive_features=GROUPS)
     with pytest.warns(FairspanWarning, match=LOST.format("'pay'")):
-        fair.partial_fit(without(table(), "pay"), sensitive_features=GROUPS)
+        fair.partial_fit(remove_cells(table(), "pay"), sensitive_features=GROUPS)
     assert fair.groups_.tolist() == ["a", "b", "c"]
 
 
@@ -161,7 +161,7 @@ def test_an_empty_column_that_costs_all_rows_is_named(tmp_path):
 
 
 def test_columns_that_together_cost_all_rows_are_named_with_their_rows():
-    frame = without(without(table(), "pay", ("a", "b")), "age", ("c",))
+    frame = remove_cells(remove_cells(table(), "pay", ("a", "b")), "age", ("c",))
     with pytest.raises(InvalidInput, match="missing in 'pay' in 80 rows, 'age' in 40 rows"):
         FairPCA(1, on_missing="drop").fit(frame, sensitive_features=GROUPS)
 

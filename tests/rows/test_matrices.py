@@ -23,7 +23,7 @@ CODES = np.unique(ROWS.labels, return_inverse=True)[1]
 
 
 @pytest.fixture(params=KINDS)
-def there(request):
+def to_device(request):
     """Moves a numpy array to the device."""
     return device_of(request.param)
 
@@ -38,52 +38,52 @@ def same_place(one, other):
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_the_contract_of_every_source(there, case):
+def test_the_contract_of_every_source(to_device, case):
     rows = CASES[case]
-    weights = None if rows.weights is None else there(rows.weights)
-    rows.check(there(rows.X), list(rows.labels), weights)
+    weights = None if rows.weights is None else to_device(rows.weights)
+    rows.check(to_device(rows.X), list(rows.labels), weights)
 
 
-def test_two_columns_of_labels_are_crossed(there):
+def test_two_columns_of_labels_are_crossed(to_device):
     both = np.stack([CODES, CODES % 2], axis=1)
-    moments = GroupMoments.from_rows(there(ROWS.X), there(both))
+    moments = GroupMoments.from_rows(to_device(ROWS.X), to_device(both))
     assert_moments(moments, reference_moments(ROWS.X, map(tuple, both.tolist())))
 
 
-def test_weights_may_lie_there_too_and_zero_counts_as_absent(there):
+def test_weights_may_lie_there_too_and_zero_counts_as_absent(to_device):
     weights = np.where(np.arange(5000) % 3 == 0, 0.0, ROWS.weights)
     weights[CODES == 2] = 0
-    moments = GroupMoments.from_rows(there(ROWS.X), there(CODES), there(weights))
+    moments = GroupMoments.from_rows(to_device(ROWS.X), to_device(CODES), to_device(weights))
     assert_moments(moments, reference_moments(ROWS.X, CODES.tolist(), weights))
     assert moments.labels == [0, 1]
 
 
 @pytest.mark.parametrize("kind", ["float32", "int16", "uint8", "bool"])
-def test_other_numbers_are_accumulated_in_double_precision(there, kind):
+def test_other_numbers_are_accumulated_in_double_precision(to_device, kind):
     X = np.random.default_rng(5).integers(0, 200, (5000, 4))
     X = (X > 99 if kind == "bool" else X % 100).astype(kind)
-    moments = GroupMoments.from_rows(there(X), CODES)
+    moments = GroupMoments.from_rows(to_device(X), CODES)
     assert_moments(moments, reference_moments(X, CODES.tolist()))
 
 
-def test_rows_are_dropped_also_where_the_labels_lie_there(there):
+def test_rows_are_dropped_also_where_the_labels_lie_there(to_device):
     X = ROWS.X.copy()
     X[[0, 4999], [1, 3]] = np.nan
-    moments = GroupMoments.from_rows(there(X), there(CODES), on_missing="drop")
+    moments = GroupMoments.from_rows(to_device(X), to_device(CODES), on_missing="drop")
     assert_moments(moments, reference_moments(X[1:-1], CODES[1:-1].tolist()))
     assert moments.n_dropped == 2
 
 
-def test_rows_that_are_all_dropped_are_refused(there):
+def test_rows_that_are_all_dropped_are_refused(to_device):
     with pytest.raises(InvalidInput, match=r"no rows \(2 rows .*dropped\)"):
-        GroupMoments.from_rows(there(np.full((2, 2), np.nan)), ["a", "b"], on_missing="drop")
+        GroupMoments.from_rows(to_device(np.full((2, 2), np.nan)), ["a", "b"], on_missing="drop")
 
 
-def test_numbers_whose_squares_overflow(there):
+def test_numbers_whose_squares_overflow(to_device):
     with pytest.raises(InvalidInput, match="overflow float64"):
-        GroupMoments.from_rows(there(ROWS.X * 1e200), CODES)
+        GroupMoments.from_rows(to_device(ROWS.X * 1e200), CODES)
     model = FairSubspace(np.eye(6)[:1], None)
-    assert np.isfinite(to_numpy(model.transform(there(ROWS.X * 1e306 / 50)))).all()
+    assert np.isfinite(to_numpy(model.transform(to_device(ROWS.X * 1e306 / 50)))).all()
 
 
 @pytest.mark.parametrize(
@@ -96,25 +96,25 @@ def test_numbers_whose_squares_overflow(there):
         (np.ones((2, 2), dtype=complex), InvalidInput, "Complex data not supported"),
     ],
 )
-def test_tables_that_are_refused(there, X, error, match):
+def test_tables_that_are_refused(to_device, X, error, match):
     for use in (
         lambda X: GroupMoments.from_rows(X, ["a", "b"]),
         FairSubspace(np.eye(2), None).transform,
     ):
         with pytest.raises(error, match=match):
-            use(there(X))
+            use(to_device(X))
 
 
-def test_labels_and_weights_that_do_not_fit(there):
-    X = there(ROWS.X)
+def test_labels_and_weights_that_do_not_fit(to_device):
+    X = to_device(ROWS.X)
     with pytest.raises(InvalidInput, match="5,000 rows in X, 3 labels"):
-        GroupMoments.from_rows(X, there(np.arange(3)))
+        GroupMoments.from_rows(X, to_device(np.arange(3)))
     with pytest.raises(InvalidInput, match="has no column names"):
         GroupMoments.from_rows(X, "sex")
     with pytest.raises(InvalidInput, match=r"sample_weight has shape \(3,\)"):
-        GroupMoments.from_rows(X, CODES, there(np.ones(3)))
+        GroupMoments.from_rows(X, CODES, to_device(np.ones(3)))
     with pytest.raises(InvalidInput, match="negative, NaN or infinite weight"):
-        GroupMoments.from_rows(X, CODES, there(-ROWS.weights))
+        GroupMoments.from_rows(X, CODES, to_device(-ROWS.weights))
     with pytest.raises(InvalidParameter, match="missing"):
         GroupMoments.from_rows(X, CODES, on_missing="fill")
     with pytest.raises(InvalidInput, match=r"label in row 8 \(index 7\) is missing"):
@@ -134,64 +134,68 @@ def test_devices_without_double_precision_are_refused():
 
 @pytest.mark.parametrize("dtype", ["float64", "float32", "int32"])
 @pytest.mark.parametrize("scale", [False, True])
-def test_transform_keeps_kind_device_and_single_precision(there, dtype, scale):
+def test_transform_keeps_kind_device_and_single_precision(to_device, dtype, scale):
     X = (ROWS.X * 10 + 1e3).astype(dtype)
     model = FairPCA(2, scale=scale).fit(X, sensitive_features=CODES)
     expected = model.transform(X)
-    reduced = model.transform(there(X))
+    reduced = model.transform(to_device(X))
     kept = "float32" if dtype == "float32" else "float64"
-    assert same_place(reduced, there(X))
+    assert same_place(reduced, to_device(X))
     assert str(reduced.dtype).endswith(kept)
     tolerance = 1e-5 if kept == "float32" else 1e-10
     np.testing.assert_allclose(to_numpy(reduced), expected, rtol=tolerance, atol=tolerance)
     again = model.inverse_transform(reduced)
-    assert same_place(again, there(X))
+    assert same_place(again, to_device(X))
     assert str(again.dtype).endswith(kept)
     np.testing.assert_allclose(to_numpy(again), model.inverse_transform(expected), rtol=1e-6)
 
 
-def test_a_subspace_without_a_mean_projects_the_rows_themselves(there):
+def test_a_subspace_without_a_mean_projects_the_rows_themselves(to_device):
     line = FairSubspace(np.array([[0.6, 0.8]]), None)
-    assert to_numpy(line.transform(there(np.array([[3.0, 4.0]])))).tolist() == [[5.0]]
-    assert to_numpy(line.inverse_transform(there(np.array([[5.0]])))).tolist() == [[3.0, 4.0]]
+    assert to_numpy(line.transform(to_device(np.array([[3.0, 4.0]])))).tolist() == [[5.0]]
+    assert to_numpy(line.inverse_transform(to_device(np.array([[5.0]])))).tolist() == [[3.0, 4.0]]
 
 
-def test_another_width_is_refused(there):
+def test_another_width_is_refused(to_device):
     model = FairPCA(2).fit(ROWS.X, sensitive_features=CODES)
     for use in (model.transform, model.subspace_.transform, model.score_samples):
         with pytest.raises(InvalidInput, match="X has 5 features, but FairSubspace is expecting 6"):
-            use(there(ROWS.X[:, :5]))
+            use(to_device(ROWS.X[:, :5]))
     with pytest.raises(InvalidInput, match="X has 3 coordinates"):
-        model.inverse_transform(there(np.ones((4, 3))))
+        model.inverse_transform(to_device(np.ones((4, 3))))
     with pytest.raises(InvalidInput, match="X has 5 features"):
-        model.partial_fit(there(ROWS.X[:, :5]), sensitive_features=CODES)
+        model.partial_fit(to_device(ROWS.X[:, :5]), sensitive_features=CODES)
 
 
 @pytest.mark.parametrize("weighted", [False, True])
-def test_the_model_is_that_of_numpy(there, weighted):
+def test_the_model_is_that_of_numpy(to_device, weighted):
     weights = ROWS.weights if weighted else None
-    given = None if weights is None else there(weights)
+    given = None if weights is None else to_device(weights)
     expected = FairPCA(2).fit(ROWS.X, sensitive_features=CODES, sample_weight=weights)
-    model = FairPCA(2).fit(there(ROWS.X), sensitive_features=there(CODES), sample_weight=given)
+    model = FairPCA(2).fit(
+        to_device(ROWS.X), sensitive_features=to_device(CODES), sample_weight=given
+    )
     assert projector_distance(model.components_, expected.components_) <= 1e-7
     assert model.n_features_in_ == 6
-    np.testing.assert_allclose(model.score_samples(there(ROWS.X)), model.score_samples(ROWS.X))
-    np.testing.assert_allclose(model.score(there(ROWS.X)), expected.score(ROWS.X), rtol=1e-9)
+    np.testing.assert_allclose(model.score_samples(to_device(ROWS.X)), model.score_samples(ROWS.X))
+    np.testing.assert_allclose(model.score(to_device(ROWS.X)), expected.score(ROWS.X), rtol=1e-9)
 
 
-def test_partial_fit_and_rows_without_groups(there):
-    parts = FairPCA(2).partial_fit(there(ROWS.X[:2000]), sensitive_features=there(CODES[:2000]))
-    parts.partial_fit(there(ROWS.X[2000:]), sensitive_features=there(CODES[2000:]))
+def test_partial_fit_and_rows_without_groups(to_device):
+    parts = FairPCA(2).partial_fit(
+        to_device(ROWS.X[:2000]), sensitive_features=to_device(CODES[:2000])
+    )
+    parts.partial_fit(to_device(ROWS.X[2000:]), sensitive_features=to_device(CODES[2000:]))
     whole = FairPCA(2).fit(ROWS.X, sensitive_features=CODES)
     assert_moments(parts.moments_, whole.moments_)
     assert projector_distance(parts.components_, whole.components_) <= 1e-7
     plain = FairPCA(2, missing_groups="ignore")
     expected = plain.fit(ROWS.X).components_
-    assert projector_distance(plain.fit(there(ROWS.X)).components_, expected) <= 1e-7
+    assert projector_distance(plain.fit(to_device(ROWS.X)).components_, expected) <= 1e-7
 
 
 @cache
-def audited_here(weighted):
+def audit_of_arrays(weighted):
     """Return a model and its audit from arrays of numpy."""
     model = FairPCA(2).fit(ROWS.X, sensitive_features=ROWS.labels)
     weights = ROWS.weights if weighted else None
@@ -199,10 +203,10 @@ def audited_here(weighted):
 
 
 @pytest.mark.parametrize("weighted", [False, True])
-def test_audits_and_metrics_are_those_of_numpy(there, weighted):
+def test_audits_and_metrics_are_those_of_numpy(to_device, weighted):
     weights = ROWS.weights if weighted else None
-    model, expected = audited_here(weighted)
-    received = audit(model, there(ROWS.X), ROWS.labels, sample_weight=weights)
+    model, expected = audit_of_arrays(weighted)
+    received = audit(model, to_device(ROWS.X), ROWS.labels, sample_weight=weights)
     for one, other in zip(received.models, expected.models, strict=True):
         for group, same in zip(one.groups, other.groups, strict=True):
             np.testing.assert_allclose(
@@ -210,7 +214,7 @@ def test_audits_and_metrics_are_those_of_numpy(there, weighted):
                 [same.observed_error.value, same.observed_error.low, same.observed_error.high],
                 rtol=1e-9,
             )
-    there_error = metrics.reconstruction_error(model, there(ROWS.X), there(CODES))
+    there_error = metrics.reconstruction_error(model, to_device(ROWS.X), to_device(CODES))
     here_error = metrics.reconstruction_error(model, ROWS.X, CODES)
     np.testing.assert_allclose(list(there_error.values()), list(here_error.values()), rtol=1e-9)
 
@@ -252,22 +256,22 @@ def sound(kind):
     return getattr(scipy.sparse, kind)(dense)
 
 
-def with_entry(name, value):
+def set_last_entry(name, value):
     """Return a function that changes the last number of an array of a matrix."""
 
-    def spoil(matrix):
+    def corrupt(matrix):
         getattr(matrix, name)[-1] = value
 
-    return spoil
+    return corrupt
 
 
-def truncate(name):
+def remove_last_entries(name):
     """Return a function that removes the last numbers of an array of a matrix."""
 
-    def spoil(matrix):
+    def corrupt(matrix):
         setattr(matrix, name, getattr(matrix, name)[:-3])
 
-    return spoil
+    return corrupt
 
 
 def reverse(matrix):
@@ -275,11 +279,11 @@ def reverse(matrix):
 
 
 def spoilt_list(column):
-    def spoil(matrix):
+    def corrupt(matrix):
         matrix.rows[3] = [column]
         matrix.data[3] = [1.0]
 
-    return spoil
+    return corrupt
 
 
 def unequal_lists(matrix):
@@ -291,20 +295,20 @@ def other_offsets(matrix):
 
 
 COMPRESSED = {
-    "beyond": with_entry("indices", 10**9),
-    "the shape itself": with_entry("indices", 20),
-    "negative": with_entry("indices", -1),
-    "fewer indices": truncate("indices"),
-    "fewer values": truncate("data"),
-    "pointers beyond": with_entry("indptr", 10**6),
-    "negative pointers": with_entry("indptr", -5),
+    "beyond": set_last_entry("indices", 10**9),
+    "the shape itself": set_last_entry("indices", 20),
+    "negative": set_last_entry("indices", -1),
+    "fewer indices": remove_last_entries("indices"),
+    "fewer values": remove_last_entries("data"),
+    "pointers beyond": set_last_entry("indptr", 10**6),
+    "negative pointers": set_last_entry("indptr", -5),
     "pointers that go back": reverse,
 }
 COORDINATES = {
     "rows beyond": lambda matrix: matrix.row.__setitem__(-1, 20),
     "columns beyond": lambda matrix: matrix.col.__setitem__(0, 10**9),
     "negative rows": lambda matrix: matrix.row.__setitem__(0, -1),
-    "fewer values": truncate("data"),
+    "fewer values": remove_last_entries("data"),
 }
 SPARSE_KINDS = ("csr_array", "csr_matrix", "csc_array", "csc_matrix", "bsr_array")
 ATTACKS = [(kind, name, COMPRESSED) for kind in SPARSE_KINDS for name in COMPRESSED]
@@ -340,9 +344,9 @@ def test_wrong_indices_are_refused(kind, name, attacks):
 
 @pytest.mark.parametrize("case", OTHERS)
 def test_wrong_lists_and_diagonals_are_refused(case):
-    kind, spoil = OTHERS[case]
+    kind, corrupt = OTHERS[case]
     matrix = sound(kind)
-    spoil(matrix)
+    corrupt(matrix)
     check_refused(matrix)
 
 
@@ -366,7 +370,7 @@ def test_looking_changes_nothing(kind, what):
         np.testing.assert_array_equal(getattr(matrix, name), array)
 
 
-ODD = [-1, 0, 1, 4, 5, WIDTH, 19, 20, 21, 10**9, -(2**31), 2**31 - 1]
+ODD_INDICES = [-1, 0, 1, 4, 5, WIDTH, 19, 20, 21, 10**9, -(2**31), 2**31 - 1]
 
 
 @pytest.mark.parametrize(
@@ -379,11 +383,13 @@ ODD = [-1, 0, 1, 4, 5, WIDTH, 19, 20, 21, 10**9, -(2**31), 2**31 - 1]
         ),
     ],
 )
-@given(spoil=st.lists(st.tuples(st.booleans(), st.integers(0, 999), st.sampled_from(ODD))))
-def test_a_changed_structure_is_refused_or_read_as_it_stands(kind, spoil):
+@given(
+    changes=st.lists(st.tuples(st.booleans(), st.integers(0, 999), st.sampled_from(ODD_INDICES)))
+)
+def test_a_changed_structure_is_refused_or_read_as_it_stands(kind, changes):
     matrix = sound(kind)
     names = ("row", "col") if kind == "coo_array" else ("indices", "indptr")
-    for which, place, value in spoil:
+    for which, place, value in changes:
         array = getattr(matrix, names[which])
         array[place % len(array)] = value
     with accept_or_refuse():

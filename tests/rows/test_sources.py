@@ -305,7 +305,7 @@ def test_missing_numbers_among_objects(kind):
 
 @pytest.mark.parametrize("kind", [pd.DataFrame, np.asarray])
 @pytest.mark.parametrize("odd", ["2", b"2", np.datetime64("2020-01-01"), 2j])
-def test_what_is_no_number_among_objects(kind, odd):
+def test_objects_that_are_no_numbers(kind, odd):
     rows = kind(pd.DataFrame({"a": [1.5, odd], "b": [1, 2]}, dtype=object))
     with pytest.raises(InvalidInput, match="contains non-numeric values"):
         GroupMoments.from_rows(rows, ["x", "y"])
@@ -383,7 +383,7 @@ def test_reduced_rows_of_a_stream_have_nowhere_to_go():
 
 @pytest.mark.parametrize("method", ["score_samples", "score", "transform"])
 @pytest.mark.parametrize("kind", ["path", "stream"])
-def test_what_can_only_be_read_is_neither_scored_nor_transformed(method, kind):
+def test_sources_that_can_only_be_read_are_neither_scored_nor_transformed(method, kind):
     model = fs.FairPCA(2).fit(TABLE, sensitive_features="g")
     rows = "rows.csv" if kind == "path" else TABLE.to_reader()
     with pytest.raises(InvalidType, match="Allowed: arrays, data frames"):

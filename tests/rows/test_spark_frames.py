@@ -36,7 +36,7 @@ SETTINGS = {
 @pytest.fixture(scope="module")
 def spark():
     """One session for a module: two cores, and a task may fail twice before the job does."""
-    missing = _what_is_missing()
+    missing = _find_missing_requirement()
     if missing is not None:
         if os.environ.get("FAIRSPAN_REQUIRE_SPARK") == "1":
             pytest.fail(f"Spark was asked for, but {missing}")
@@ -55,7 +55,7 @@ def spark():
     session.stop()
 
 
-def _what_is_missing():
+def _find_missing_requirement():
     try:
         import pyspark  # noqa: F401
     except ImportError:

@@ -82,7 +82,7 @@ def test_other_separators_are_refused(tmp_path, settings):
     st.lists(st.floats(-1e12, 1e12) | st.integers(-(10**12), 10**12), min_size=1, max_size=8),
     st.sampled_from([(",", "."), (".", ","), (" ", "."), (" ", ","), ("'", "."), ("'", ",")]),
 )
-def test_what_python_writes_with_separators_is_read_exactly(tmp_path, numbers, marks):
+def test_numbers_that_python_writes_with_separators_are_read_exactly(tmp_path, numbers, marks):
     thousands, decimal = marks
     cells = [
         f"{number:,.3f}".replace(",", "T").replace(".", decimal).replace("T", thousands)

@@ -94,7 +94,7 @@ def one_large(largest, p=20):
     return np.concatenate([[largest], np.ones(p - 1)])
 
 
-_LARGE_THEN_CLOSE = np.concatenate([[30.0, 1.5, 1.2], np.full(17, 0.8)])
+_ONE_LARGE_DEVIATION = np.concatenate([[30.0, 1.5, 1.2], np.full(17, 0.8)])
 _FALLING_50 = 1 / np.arange(1, 51)
 
 # Section 7 of the design first, then section 8.1.
@@ -120,14 +120,14 @@ NULLS = {
     "one large of 100": NullSetting(independent(60, one_large(100.0)), GAP),
     "one large of 30": NullSetting(independent(60, one_large(30.0)), GAP),
     "visits, but for the first feature": NullSetting(
-        visits(_LARGE_THEN_CLOSE, 1.0, n_independent=1), GAP
+        visits(_ONE_LARGE_DEVIATION, 1.0, n_independent=1), GAP
     ),
     "visits with ties, but for the first feature": NullSetting(
         visits(one_large(30.0), 1.0, n_independent=1), GAP
     ),
-    "visits": NullSetting(visits(_LARGE_THEN_CLOSE, 0.7), GAP),
+    "visits": NullSetting(visits(_ONE_LARGE_DEVIATION, 0.7), GAP),
     "t5, but for the first feature": NullSetting(
-        independent(200, _LARGE_THEN_CLOSE, student(5, n_normal=1)), GAP
+        independent(200, _ONE_LARGE_DEVIATION, student(5, n_normal=1)), GAP
     ),
     "t5 with ties, but for the first feature": NullSetting(
         independent(200, one_large(30.0), student(5, n_normal=1)), GAP

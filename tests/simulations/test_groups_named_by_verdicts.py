@@ -71,7 +71,7 @@ def true_rises(table: RandomTable) -> Iterator[float]:
 
 
 @pytest.mark.long
-def test_groups_that_a_repair_is_said_to_harm_are_worse_off_under_it():
+def test_groups_that_verdicts_name_as_harmed_by_a_repair_are_worse_off():
     rng = np.random.default_rng(5687)
     rises = [rise for _ in range(N_TABLES) for rise in true_rises(draw_table(rng))]
     assert len(rises) >= N_TABLES / 10

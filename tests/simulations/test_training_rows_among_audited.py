@@ -47,7 +47,7 @@ def test_a_model_fitted_to_a_part_of_the_audited_rows_is_recognized(share, n, p,
 
 
 @pytest.mark.parametrize("size_ratio", select_cases([0.33, 1, 3], 2))
-def test_new_rows_are_not_taken_for_those_of_the_fit(size_ratio):
+def test_new_rows_are_not_recognized_as_those_of_the_fit(size_ratio):
     found = []
     for seed in range(N_DRAWS):
         rng = np.random.default_rng([2, seed, int(100 * size_ratio)])

@@ -81,14 +81,14 @@ def is_accepted():
                     yield pytest.param(solver, entry, criterion, optimum, id=name)
 
 
-def in_the_quick_run():
+def quick_cases():
     """All cases of the exact solvers, and a third of the others."""
     exact = [case for case in is_accepted() if case.values[0].name in EXACT]
     others = [case for case in is_accepted() if case.values[0].name not in EXACT]
     return [*exact, *mark_most_slow(others, 3)]
 
 
-@pytest.mark.parametrize(("solver", "entry", "criterion", "optimum"), in_the_quick_run())
+@pytest.mark.parametrize(("solver", "entry", "criterion", "optimum"), quick_cases())
 def test_a_solver_keeps_its_claims(solver, entry, criterion, optimum):
     problem = build_problem(entry.matrices, entry.n_components, criterion)
     solution = solver.solve(problem, 1e-9, 0)
@@ -151,7 +151,7 @@ def test_a_solver_keeps_its_claims_of_nested_components(solver, entry, criterion
             assert each.status == "optimal"
 
 
-def assert_answered(solver, matrices, d=2):
+def solve_supported(solver, matrices, d=2):
     """Solve for the largest error, or for GAP if the solver does not support it."""
     problem = build_problem(matrices, d, MinimaxError())
     problem = (
@@ -164,7 +164,7 @@ def assert_answered(solver, matrices, d=2):
 @parametrize_diagonal(solver=SOLVERS[:-1], factor=[1e-12, 1e12])
 def test_units_change_nothing_but_the_scale(solver, factor):
     matrices = random_moments(np.random.default_rng(1), 2, 5)
-    here, there = (assert_answered(solver, unit * matrices) for unit in (1.0, factor))
+    here, there = (solve_supported(solver, unit * matrices) for unit in (1.0, factor))
     assert there.objective == pytest.approx(factor * here.objective, rel=1e-6)
     assert there.lower_bound == pytest.approx(factor * here.lower_bound, rel=1e-6)
 
@@ -173,7 +173,7 @@ def test_units_change_nothing_but_the_scale(solver, factor):
 def test_rows_that_do_not_vary_and_all_dimensions_lose_nothing(solver):
     whole = random_moments(np.random.default_rng(1), 2, 3)
     for matrices, d in ((np.zeros((2, 3, 3)), 1), (whole, 3)):
-        solution = assert_answered(solver, matrices, d)
+        solution = solve_supported(solver, matrices, d)
         assert solution.objective == pytest.approx(0.0, abs=1e-9)
         assert solution.status == "optimal"
 
@@ -219,7 +219,7 @@ def test_a_solver_that_cannot_names_those_that_can(solver, criterion, k):
     assert all(f"'{name}'" in error.value.args[1] for name in able)
 
 
-def test_a_bound_is_worked_out_from_the_weights_and_never_taken_on_trust():
+def test_bounds_are_recomputed_from_the_weights():
     problem = build_problem([np.diag([2.0, 1]), np.diag([1.0, 2])], 1, MinimaxError())
     settings = {"tol": 1e-9, "n_eigenproblems": 1, "trace": [], "solver": "none"}
     axis, diagonal = np.eye(2)[:, :1], np.full((2, 1), 0.5**0.5)

@@ -5,12 +5,12 @@ import pytest
 
 import fairspan
 from case_selection import mark_most_long, parametrize_diagonal
+from different_groups import beyond, covariance_gap, figures, figures_of_equal_means, fit
 from fairspan import CovarianceParity, FairPCA, GroupMoments, MeanParity
 from fairspan.errors import IncompatibleParameters
 from numpy_reference import projector_distance, random_rows
 from problems import random_basis
 from real_data import load
-from rows_apart import beyond, covariance_gap, figures, fit, of_equal_means
 
 
 def mean_gap(model):
@@ -87,7 +87,7 @@ def test_tolerated_covariances_stay_within_the_limit_and_above_the_bound(d, shar
     # Both are local maxima; a start near the answer of the program is hardly needed.
     assert ascended.solution_.objective <= model.solution_.objective * (1 + 1e-3)
     assert ascended.solution_.lower_bound <= model.solution_.objective * (1 + 1e-9)
-    S, D, _ = of_equal_means()
+    S, D, _ = figures_of_equal_means()
     solution = model.solution_
     assert solution.lower_bound <= solution.objective
     enough = max(solution.absolute_tol, solution.resolution)
@@ -104,7 +104,7 @@ def test_tolerated_covariances_stay_within_the_limit_and_above_the_bound(d, shar
 def test_for_lines_the_best_within_the_limit_is_found():
     """p = 4, d = 1: a grid on the sphere of directions of equal means."""
     rows = random_rows(82, n=100, p=4)
-    S, D, Q = of_equal_means(rows)
+    S, D, Q = figures_of_equal_means(rows)
     theta, phi = np.meshgrid(*[np.linspace(0, np.pi, 361)] * 2)
     v = np.stack([np.sin(theta) * np.cos(phi), np.sin(theta) * np.sin(phi), np.cos(theta)], -1)
     v = v.reshape(-1, 3)
@@ -195,7 +195,7 @@ def test_adult_by_sex_has_equal_covariances(d):
         FairPCA(37, **settings).fit_moments(moments)
 
 
-def test_where_one_group_varies_more_everywhere_equal_covariances_are_those_of_no_difference():
+def test_covariances_are_equal_only_without_difference_where_one_group_varies_more():
     """Nothing cancels, so V lies in the null space of C_1 - C_2, and PCA there is the optimum."""
     rng = np.random.default_rng(4)
     apart = rng.standard_normal((200, 6))

@@ -97,7 +97,7 @@ def test_no_mixture_of_the_groups_has_more_than_the_value(seed, k, criterion):
             assert minimax_value(stranger[None], basis, criterion) <= solution.objective + 1e-9
 
 
-def largest_of_a_mixture(moments, basis):
+def largest_error_of_mixture(moments, basis):
     """The largest error of a mixture of groups about its own mean, which is concave in shares."""
     left = np.eye(len(basis)) - basis @ basis.T
     within = np.array([np.trace(left @ s @ left) for s in moments.second_moments("group")])
@@ -121,17 +121,17 @@ def test_about_its_own_mean_a_mixture_may_lose_more():
     fair = fs.FairPCA(3, criterion=criterion, center="group", scale=True).fit_moments(moments)
     assert fair.solution_.objective == pytest.approx(10.46, abs=5e-3)
     scaled = moments.divided_by(fair.scale_)
-    assert largest_of_a_mixture(scaled, fair.components_.T) == pytest.approx(11.42, abs=5e-3)
-    halves = largest_of_halves(scaled, fair.components_.T)
+    assert largest_error_of_mixture(scaled, fair.components_.T) == pytest.approx(11.42, abs=5e-3)
+    halves = largest_error_of_halves(scaled, fair.components_.T)
     assert halves == pytest.approx(11.41, abs=5e-3)
     # About the mean of all rows, which is fixed, no mixture has more than the worst group; and
     # about its own mean a mixture has less than about any other point.
     fair = fs.FairPCA(3, criterion=criterion, scale=True).fit_moments(moments)
-    found = largest_of_a_mixture(scaled, fair.components_.T)
+    found = largest_error_of_mixture(scaled, fair.components_.T)
     assert found <= fair.solution_.objective
 
 
-def largest_of_halves(moments, basis):
+def largest_error_of_halves(moments, basis):
     left = np.eye(len(basis)) - basis @ basis.T
     within = np.array([np.trace(left @ s @ left) for s in moments.second_moments("group")])
     means = moments.means @ left
@@ -140,7 +140,7 @@ def largest_of_halves(moments, basis):
 
 
 @parametrize_diagonal(seed=range(3), k=[2, 3])
-def test_the_least_share_kept_is_what_the_largest_relative_error_leaves(k, seed):
+def test_the_least_share_of_variance_is_one_minus_the_largest_relative_error(k, seed):
     """For matrices of trace one, share of variance, relative error and least variance agree."""
     rng = np.random.default_rng(seed)
     matrices = random_moments(rng, k, 4)
@@ -166,7 +166,7 @@ def test_an_end_is_optimal_where_a_group_has_little_to_keep():
     assert solution.status == "optimal"
 
 
-def made_rows(k, offset=0.0):
+def make_rows(k, offset=0.0):
     rows = random_rows(0, 40 * k, 6, list("abcd")[:k], offset)
     return rows.X, rows.labels
 
@@ -176,7 +176,7 @@ def made_rows(k, offset=0.0):
 )
 def test_within_mean_parity(criterion, k, center, offset):
     """Shares are of all the variance, also of what the restriction takes away."""
-    X, groups = made_rows(k, offset)
+    X, groups = make_rows(k, offset)
     parity = fs.MeanParity()
     fair = fs.FairPCA(2, criterion=criterion, restriction=parity, center=center)
     fair.fit(X, sensitive_features=groups)
@@ -216,7 +216,7 @@ def test_a_group_without_variance_is_refused_by_name(row, center, criterion):
 @pytest.mark.parametrize("unit", [1e-70, 1e70])
 @pytest.mark.parametrize("criterion", [*RELATIVE, VARIANCE], ids=str)
 def test_units_near_the_ends_of_the_range(criterion, unit):
-    X, groups = made_rows(2)
+    X, groups = make_rows(2)
     here = fs.FairPCA(2, criterion=criterion).fit(X, sensitive_features=groups)
     there = fs.FairPCA(2, criterion=criterion).fit(unit * X, sensitive_features=groups)
     factor = unit**2 if criterion == VARIANCE else 1.0

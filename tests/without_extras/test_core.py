@@ -20,7 +20,7 @@ from fairspan.errors import MissingDependency
 
 EXTRAS = ("cvxpy", "dask", "distributed", "jinja2", "matplotlib", "pandas", "pyarrow", "pyspark")
 # They import jinja2 or pyarrow, and are imported where a page is made or a file is opened.
-OF_EXTRAS = (
+MODULES_OF_EXTRAS = (
     "fairspan.report.figures",
     "fairspan.report.page",
     "fairspan.rows.files.compression",
@@ -51,7 +51,7 @@ def test_the_environment_has_no_extra(package):
 
 def test_every_module_but_those_of_extras_can_be_imported():
     names = [each.name for each in pkgutil.walk_packages(fs.__path__, "fairspan.")]
-    imported = [name for name in names if name not in OF_EXTRAS]
+    imported = [name for name in names if name not in MODULES_OF_EXTRAS]
     for name in imported:
         importlib.import_module(name)
 
@@ -79,7 +79,7 @@ def test_rows_of_all_kinds_give_one_model():
         np.testing.assert_allclose(model.components_, fit_model().components_, atol=1e-10)
 
 
-def test_what_a_model_is_used_for(tmp_path):
+def test_models_work_without_extras(tmp_path):
     model = fit_model()
     np.testing.assert_allclose(model.inverse_transform(model.transform(X)).shape, X.shape)
     model.subspace_.save(tmp_path / "a.model")
@@ -116,7 +116,7 @@ def test_the_semidefinite_program_needs_no_extra():
     ],
     ids=["audit-frame", "frontier-frame", "plot", "audit-plot", "report", "csv"],
 )
-def test_what_needs_an_extra_names_the_command_that_installs_it(use, extra, tmp_path):
+def test_functions_that_need_an_extra_name_the_command_that_installs_it(use, extra, tmp_path):
     with pytest.raises(MissingDependency, match=rf'pip install "fairspan\[{extra}\]"'):
         use(tmp_path)
     assert not (tmp_path / "page.html").exists()

@@ -32,11 +32,11 @@ NAMES = {
 }
 
 
-def made_model(names, scale, name="fair", n=60):
+def make_model(names, scale, name="fair", n=60):
     """Figures of so many groups, between `scale` and twice that."""
     rng = np.random.default_rng(0)
 
-    def one(group):
+    def make_group(group):
         error, best = scale * rng.uniform(1.5, 2), scale * rng.uniform(1, 1.5)
         interval = Estimate(error, 0.9 * error, 1.1 * error)
         return GroupResult(
@@ -50,7 +50,7 @@ def made_model(names, scale, name="fair", n=60):
             observed_variance_kept=2 / 3,
         )
 
-    groups = tuple(map(one, names))
+    groups = tuple(map(make_group, names))
     disparity = Estimate(-1.2345 * scale, -2.3456 * scale, -0.12345 * scale)
     return ModelResult(
         ModelDescription(name, 5, "group", is_scaled=True, is_pca=False, in_sample=True),
@@ -69,14 +69,22 @@ def lines_of_table(models, width=80):
     return text_of(models, 7, width).split("\n\n")[1].splitlines()
 
 
-def numbers_in(text):
+def find_numbers(text):
     return [
         float(each)
         for each in re.findall(r"(?<![\w.,])-?\d[\d.]*(?:e-?\+?\d+)?(?=%|\s|[,)]|$)", text)
     ]
 
 
-PLACES = [(1.0, 80), (1e-12, 80), (1e9, 80), (1.23456e-120, 80), (1.0, 64), (1e9, 40), (1e-12, 30)]
+SCALES_AND_WIDTHS = [
+    (1.0, 80),
+    (1e-12, 80),
+    (1e9, 80),
+    (1.23456e-120, 80),
+    (1.0, 64),
+    (1e9, 40),
+    (1e-12, 30),
+]
 
 
 def all_pairs(places):
@@ -95,9 +103,9 @@ def all_pairs(places):
     )
 
 
-@all_pairs(PLACES)
+@all_pairs(SCALES_AND_WIDTHS)
 def test_no_line_is_wider_than_the_terminal(names, scale, width):
-    models = [made_model(names, scale), made_model(names, scale, "m" * 100, n=123_456_789)]
+    models = [make_model(names, scale), make_model(names, scale, "m" * 100, n=123_456_789)]
     for unit in ("squared", "share"):
         text = text_of(models, 12_345, width, unit=unit)
         assert max(map(display_width, text.splitlines())) <= width
@@ -106,10 +114,10 @@ def test_no_line_is_wider_than_the_terminal(names, scale, width):
 
 @all_pairs([(1.0, 80), (1e-12, 60), (1e9, 80), (1.0, 36)])
 def test_every_figure_is_there_however_it_is_laid_out(names, scale, width):
-    model = made_model(names, scale)
+    model = make_model(names, scale)
     lines = text_of([model], 7, width).splitlines()
     text = "\n".join(line for line in lines if not line.startswith("-"))
-    found = numbers_in(text)
+    found = find_numbers(text)
     for group in model.groups:
         for value in (
             *(
@@ -136,7 +144,7 @@ def _nearest(numbers, value):
 
 @pytest.mark.parametrize("scale", [1.0, 100.0, 1e-3])
 def test_a_column_of_figures_has_one_number_of_decimals(scale):
-    lines = text_of([made_model(["a", "b", "c"], scale), made_model(["a", "b"], scale)], 7)
+    lines = text_of([make_model(["a", "b", "c"], scale), make_model(["a", "b"], scale)], 7)
     rows = [line.split() for line in lines.splitlines() if re.match("  [abc] ", line)]
     for column in zip(*rows, strict=True):
         assert len({len(cell.partition(".")[2]) for cell in column}) == 1
@@ -144,16 +152,16 @@ def test_a_column_of_figures_has_one_number_of_decimals(scale):
 
 def test_names_that_were_cut_still_differ_or_are_shown_in_full():
     for names in ([f"{WIDE}{i}" for i in range(12)], NAMES["the same but for the middle"]):
-        text = text_of([made_model(names, 1.0)], 7)
+        text = text_of([make_model(names, 1.0)], 7)
         rows = [line for line in text.splitlines() if line.startswith("  ")]
         assert len({row.split()[0] for row in rows if row.strip()}) >= 12
-    text = text_of([made_model(NAMES["long"], 1.0)], 7)
+    text = text_of([make_model(NAMES["long"], 1.0)], 7)
     for degree, age in NAMES["long"]:
         assert f"\n  {degree} / {age}\n" in text
 
 
 def test_a_table_that_fits_stays_as_it_is():
-    model = made_model(["old", "young"], 1.0)
+    model = make_model(["old", "young"], 1.0)
     lines = lines_of_table([model])
     assert "95 % interval" in lines[1]
     rows = [line for line in lines if line.startswith(("group", "  old", "  young"))]
@@ -162,14 +170,14 @@ def test_a_table_that_fits_stays_as_it_is():
 
 
 def test_the_interval_moves_below_the_error_where_it_must():
-    rows = lines_of_table([made_model(["old", "young"], 1.0)], 60)
+    rows = lines_of_table([make_model(["old", "young"], 1.0)], 60)
     assert "95 %" not in rows[1]
     end = rows[1].index("error") + len("error")
     assert [len(row) for row in rows if "95 %:" in row] == [end] * 2
 
 
 def test_only_the_largest_loss_is_painted_and_takes_no_room():
-    model = made_model(["a", "b", "c"], 1.0)
+    model = make_model(["a", "b", "c"], 1.0)
     painted = []
 
     def paint(text, role):
@@ -181,8 +189,8 @@ def test_only_the_largest_loss_is_painted_and_takes_no_room():
     assert text.replace("<", "").replace(">", "") == text_of([model], 7)
 
 
-def test_where_all_lose_the_same_none_is_painted():
-    model = made_model(["a", "a"], 1.0)
+def test_no_loss_is_colored_where_all_are_equal():
+    model = make_model(["a", "a"], 1.0)
     same = replace(model, groups=(model.groups[0],) * 2)
     assert "!" not in text_of([same], 7, 80, lambda text, role: "!")
 

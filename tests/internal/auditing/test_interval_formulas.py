@@ -50,7 +50,7 @@ def test_errors_without_a_block_are_those_of_the_remaining_rows(center, scale):
             assert error == pytest.approx((left**2).sum() / len(left), rel=1e-9)
 
 
-def test_where_rows_do_not_vary_a_disparity_has_the_interval_of_the_refits():
+def test_the_disparity_of_constant_rows_has_the_interval_of_the_refits():
     errors, zeros, counts = np.array([1.0, 3.0]), np.zeros(2), np.array([20, 30])
     assert disparity_estimate(errors, zeros, counts) == Estimate(2.0, 2.0, 2.0)
     by_fold = np.array([[1.0, 3.1], [1.1, 3.0], [0.9, 3.3], [1.0, 2.9]])

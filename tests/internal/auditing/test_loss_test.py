@@ -1,4 +1,4 @@
-"""The test of losses that cross-fitting is too cautious to tell: parts, power and null cases."""
+"""The test of losses below the power of cross-fitting: parts, power and null cases."""
 
 import numpy as np
 import pytest
@@ -206,12 +206,12 @@ def test_an_oblique_model_and_many_features_are_left_to_cross_fitting(monkeypatc
 def test_an_audit_tells_the_corrected_interval_of_a_loss_that_the_test_shows(monkeypatch):
     X, groups, model = make_case(np.random.default_rng(7), 60, 0.5)
 
-    def few():
+    def audit_few():
         return next(g for g in fs.audit(model, X, groups).models[0].groups if g.group == "few")
 
-    shown = few()
+    shown = audit_few()
     monkeypatch.setattr(LossTest, "is_significant", lambda *_: False)
-    before = few()
+    before = audit_few()
     assert (shown.state, before.state) == ("harmed", "inconclusive")
     loss = shown.expected_loss
     assert (loss.value, loss.high) == (before.expected_loss.value, before.expected_loss.high)

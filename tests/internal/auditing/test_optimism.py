@@ -1,4 +1,4 @@
-"""The optimism of a fit beside that of many simulated fits, of which the truth is known."""
+"""The estimated optimism of a fit, compared with simulated fits to known distributions."""
 
 import numpy as np
 import pytest

@@ -427,7 +427,7 @@ def test_an_unstable_projection_is_the_first_finding():
         assert "harms 'a' (100 rows)" in found.summary
 
 
-def test_no_group_is_said_to_lose_more_than_it_has():
+def test_no_reported_loss_exceeds_the_variance_of_its_group():
     found = verdict([group("a", "harmed", 30.0), group("b", "no material harm", 0.0)])
     assert "loses 100.0 to 100.0 % more" in found.summary
 
@@ -489,7 +489,7 @@ def test_verdict_recommendation_and_decision_table_classify_a_change_alike(
     assert effect.may_pay is (verdict_kind == MAY_COST)
 
 
-def test_a_possible_cost_is_not_said_to_exceed_the_loss_that_bounds_it():
+def test_a_possible_cost_does_not_exceed_the_loss_that_bounds_it():
     plain = model("PCA", group("a", "harmed", 2.0), group("b", "no material harm", 0.0))
     bounded = group("b", "no material harm", 0.02, 0.0, margin=0.3)
     fair = model("fair", group("a", "minor", 0.05, -0.9), bounded, baseline="PCA")
@@ -525,14 +525,14 @@ def test_a_gap_in_error_that_only_the_repair_shows_is_in_the_summary(
     assert (said in found.summary) is is_opened
 
 
-def test_what_the_verdict_says_of_costs_is_not_repeated_by_the_recommendation():
+def test_the_recommendation_does_not_repeat_the_costs_of_the_verdict():
     found = verdict(PLAIN, group("a", "minor", 0.05, -0.9), group("b", "minor", 0.05, 0.0))
     assert "pays more than" in found.summary
     assert "pays more than" not in found.recommendation
     assert str(found).count("(100 rows)") == 1
 
 
-def test_a_model_that_is_named_by_its_criterion_is_said_to_be_a_fair_pca():
+def test_a_model_named_by_its_criterion_is_called_a_fair_pca():
     fair = model("minimax loss", group("a", "minor", 0.05, -0.9), PLAIN[1], baseline="PCA")
     assert fair.full_name == "minimax loss"
     described = replace(fair.description, problem="minimax loss")

@@ -189,7 +189,7 @@ def test_the_other_criteria_do_not_look_at_equality():
     assert (found.constraint_violation, found.status) == (0, "optimal")
 
 
-def test_a_restricted_problem_is_compared_with_what_is_left_to_choose():
+def test_gaps_of_restricted_problems_are_relative_to_the_free_errors():
     """Errors that no choice changes, here 1e14 of two means far apart, do not excuse a gap."""
     matrices = random_moments(np.random.default_rng(3), 2, 5)
     second = DenseSecondMoments(matrices, np.full(2, 1e14))
@@ -210,7 +210,7 @@ def test_a_restricted_problem_is_compared_with_what_is_left_to_choose():
     assert missed.status == "open gap"
 
 
-def test_shares_of_variance_within_a_restriction_are_compared_with_what_is_left_to_choose():
+def test_gaps_of_shares_of_variance_within_a_restriction_are_relative_to_the_free_errors():
     matrices = random_moments(np.random.default_rng(3), 2, 5)
     second = DenseSecondMoments(matrices, np.full(2, 1e3))
     free = build_problem(matrices, 2, MinimaxError(relative=True))
@@ -222,7 +222,7 @@ def test_shares_of_variance_within_a_restriction_are_compared_with_what_is_left_
     assert found.scale == pytest.approx(((traces - kept) / (traces + 1e3)).max(), rel=1e-9)
 
 
-def in_unit(criterion, unit):
+def with_unit(criterion, unit):
     """A radius is in squared units of the rows."""
     if not isinstance(criterion, RobustErrorGap):
         return criterion
@@ -235,7 +235,7 @@ def test_the_unit_of_the_rows_does_not_change_the_verdict(criterion, factor):
     matrices = random_moments(np.random.default_rng(6), 2, 5)
     basis = random_basis(np.random.default_rng(7), 5, 2)
     one, other = (
-        judge(build_problem(unit * matrices, 2, in_unit(criterion, unit)), basis, [0.4, 0.6])
+        judge(build_problem(unit * matrices, 2, with_unit(criterion, unit)), basis, [0.4, 0.6])
         for unit in (1.0, factor)
     )
     unit = 1.0 if isinstance(criterion, NashWelfare) or criterion in RELATIVE else factor
@@ -295,7 +295,7 @@ def test_an_ordered_basis_is_orthonormal_to_a_rounding_or_two(seed):
     assert np.abs(mended.T @ mended - np.eye(d)).max() <= 4 * np.finfo(np.float64).eps
 
 
-OF_TWO = (
+CRITERIA_OF_TWO_GROUPS = (
     TotalError(),
     MinimaxLoss(),
     MinimaxError(),
@@ -308,8 +308,12 @@ OF_TWO = (
     LeastVariance(),
     *RELATIVE,
 )
-OF_THREE = tuple(each for each in OF_TWO if not isinstance(each, Disparity))
-BOTH = [(2, each) for each in OF_TWO] + [(3, each) for each in OF_THREE]
+CRITERIA_OF_THREE_GROUPS = tuple(
+    each for each in CRITERIA_OF_TWO_GROUPS if not isinstance(each, Disparity)
+)
+GROUPS_AND_CRITERIA = [(2, each) for each in CRITERIA_OF_TWO_GROUPS] + [
+    (3, each) for each in CRITERIA_OF_THREE_GROUPS
+]
 SEEDS = pytest.mark.parametrize("seed", mark_most_long(range(3), 3))
 
 
@@ -328,16 +332,16 @@ def draw_problem(seed, k, criterion):
     return build_problem(matrices, d, criterion, list(rng.dirichlet(np.full(k, 3.0)))), rng
 
 
-def minimum_of_many(problem, rng, n=150):
+def random_minimum(problem, rng, n=150):
     p, d = problem.n_features, problem.n_components
     return min(problem.objective(random_basis(rng, p, d)) for _ in range(n))
 
 
 @SEEDS
-@pytest.mark.parametrize(("k", "criterion"), BOTH, ids=str)
+@pytest.mark.parametrize(("k", "criterion"), GROUPS_AND_CRITERIA, ids=str)
 def test_no_subspace_is_below_what_any_weights_prove(k, criterion, seed):
     problem, rng = draw_problem(seed, k, criterion)
-    least = minimum_of_many(problem, rng)
+    least = random_minimum(problem, rng)
     some = rng.dirichlet(np.ones(k))
     # Such as a solver gives, and such as no solver should.
     tampered = [some, 7 * some, some + rng.standard_normal(k), -some, np.eye(k)[0], np.zeros(k)]
@@ -355,7 +359,7 @@ def test_no_subspace_is_below_what_any_weights_prove(k, criterion, seed):
 @SEEDS
 @pytest.mark.parametrize(
     ("k", "criterion"),
-    [each for each in BOTH if not isinstance(each[1], NashWelfare | RobustErrorGap)],
+    [each for each in GROUPS_AND_CRITERIA if not isinstance(each[1], NashWelfare | RobustErrorGap)],
     ids=str,
 )
 def test_the_bound_does_not_depend_on_the_subspace_at_which_it_is_computed(k, criterion, seed):
@@ -375,15 +379,17 @@ def test_equal_errors_are_bounded_where_they_are_equal(seed):
     matrices[1] *= np.trace(matrices[0]) / np.trace(matrices[1])
     problem = build_problem(matrices, 2, EqualError(), [0.3, 0.7])
 
-    def between(share, ends):
+    def interpolate(share, ends):
         return np.linalg.qr((1 - share) * ends[0] + share * ends[1])[0]
 
-    def apart(share, ends):
-        return float(np.subtract(*problem.errors(between(share, ends))))
+    def error_difference(share, ends):
+        return float(np.subtract(*problem.errors(interpolate(share, ends))))
 
     paths = [(random_basis(rng, 5, 2), random_basis(rng, 5, 2)) for _ in range(100)]
-    paths = [ends for ends in paths if apart(0, ends) * apart(1, ends) < 0]
-    equal = [between(brentq(apart, 0, 1, (ends,), xtol=1e-15), ends) for ends in paths]
+    paths = [ends for ends in paths if error_difference(0, ends) * error_difference(1, ends) < 0]
+    equal = [
+        interpolate(brentq(error_difference, 0, 1, (ends,), xtol=1e-15), ends) for ends in paths
+    ]
     assert len(equal) >= 10
     differences = [np.subtract(*problem.errors(basis)) for basis in equal]
     assert np.abs(differences).max() <= 1e-10 * problem.total_variance
@@ -407,7 +413,7 @@ def test_supporting_lines(seed, penalty):
     problem = build_problem(matrices, 2, RobustErrorGap(penalty, 20.0), [0.3, 0.7])
     solution = BoundarySearch().solve(problem, 1e-9)
     assert isinstance(solution.proof, SupportingLinesProof)
-    least = minimum_of_many(problem, rng)
+    least = random_minimum(problem, rng)
     basis = random_basis(rng, 4, 2)
     proven, rounding = bound_of(solution.proof, problem, basis)
     assert proven == pytest.approx(solution.lower_bound, rel=1e-9)
@@ -435,7 +441,7 @@ def test_a_limit_on_means(seed):
     problem = replace(free, limit=MeanDistanceLimit(difference, reached / 2))
     solution = BoundarySearch().solve(problem, 1e-9)
     assert isinstance(solution.proof, MeanDistanceProof)
-    within = bases_within(problem, rng)
+    within = random_allowed_bases(problem, rng)
     least = min(problem.objective(each) for each in within)
     assert solution.lower_bound <= min(least, solution.objective * (1 + 1e-12))
     proven, _ = bound_of(solution.proof, problem, within[0])
@@ -447,7 +453,7 @@ def test_a_limit_on_means(seed):
 
 
 @pytest.mark.parametrize("seed", range(6))
-def test_what_a_limit_on_means_alone_proves(seed):
+def test_the_bound_of_a_limit_on_means_without_a_multiplier(seed):
     rng = np.random.default_rng(seed)
     problem = build_problem(random_moments(rng, 2, 5), 2, TotalError(), [0.3, 0.7])
     unit = np.eye(5)[0]
@@ -466,7 +472,7 @@ def test_what_a_limit_on_means_alone_proves(seed):
     assert bound >= problem.objective(best) - 1e-2 * problem.total_variance
 
 
-def bases_within(problem, rng, n=300):
+def random_allowed_bases(problem, rng, n=300):
     """Random subspaces, turned towards what the limit forbids least until they meet it."""
     p, d = problem.n_features, problem.n_components
     found = []
@@ -494,7 +500,7 @@ def test_a_limit_on_covariances(seed):
     norms = [np.abs(np.linalg.eigvalsh(each.T @ difference @ each)).max() for each in tried]
     limit = CovarianceDifferenceLimit(difference, float(np.quantile(norms, 0.3)))
     problem = replace(free, limit=limit)
-    least = min(map(problem.objective, bases_within(problem, rng, 200)))
+    least = min(map(problem.objective, random_allowed_bases(problem, rng, 200)))
     factors = rng.standard_normal((4, 2, p, p))
     multipliers = [np.zeros((2, p, p)), *(0.3 * f @ f.transpose(0, 2, 1) for f in factors[:3])]
     # What is not positive semidefinite, or not symmetric, is made so first.
@@ -519,7 +525,7 @@ def test_lines_that_no_errors_meet_prove_nothing():
     assert lower_bound_beyond_lines(lambda e: e, np.eye(2), offsets, np.ones(2), 1e-6) == -np.inf
 
 
-def test_what_a_subspace_at_its_limit_exceeds_is_room_for_rounding():
+def test_the_excess_over_a_limit_counts_as_rounding():
     """The limit is V'DV = cos 2a at one angle; a large multiplier magnifies the excess over it."""
     difference, angle, beyond, large = np.diag([1.0, -1.0, 0.0]), 0.5, 1e-10, 1e9
     free = build_problem([np.eye(3) + difference, np.eye(3)], 1, TotalError())
@@ -562,4 +568,4 @@ def test_the_proof_of_many_groups_is_the_bound_of_the_solution(criterion):
         solution = DualNewton().solve(problem, 1e-9)
         bound, _ = bound_of(solution.proof, problem, solution.components.T)
         assert solution.lower_bound == pytest.approx(bound, rel=1e-12, abs=1e-12)
-        assert bound <= minimum_of_many(problem, rng)
+        assert bound <= random_minimum(problem, rng)

@@ -161,7 +161,7 @@ def test_proofs_of_other_groups_or_features_do_not_fit(proof):
     assert not proof.applies_to(build_problem(PAIR, 2, RobustErrorGap(0.5, 0.5)))
 
 
-def with_array(path, name, array):
+def replace_array(path, name, array):
     """Replace an array of an archive."""
     with np.load(path) as archive:
         arrays = dict(archive)
@@ -190,12 +190,12 @@ def test_files_with_such_proofs_are_refused(name, array, tmp_path):
     rows, groups = generate_group_rows()
     model = fs.FairPCA(2, criterion=RobustErrorGap(0.7, 0.4)).fit(rows, sensitive_features=groups)
     model.subspace_.save(tmp_path / "model")
-    with_array(tmp_path / "model", name, array)
+    replace_array(tmp_path / "model", name, array)
     with pytest.raises(CorruptFile, match="proof"):
         FairSubspace.load(tmp_path / "model")
 
 
-def clipped_one_by_one(corners, normal, offset):
+def clip_corner_by_corner(corners, normal, offset):
     """The part of a polygon where normal.e >= offset, corner by corner."""
     inside, kept = corners @ normal - offset, []
     for i in range(len(corners)):
@@ -214,7 +214,7 @@ def test_a_polygon_is_clipped_as_corner_by_corner():
     for angle in np.linspace(0, np.pi / 2, 60):
         normal = np.array([np.cos(angle), np.sin(angle)])
         offset = 0.5 + 0.02 * rng.standard_normal()
-        expected = clipped_one_by_one(corners, normal, offset)
+        expected = clip_corner_by_corner(corners, normal, offset)
         corners = clip_polygon(corners, normal, offset)
         np.testing.assert_array_equal(corners, expected)
     assert len(corners) > 4

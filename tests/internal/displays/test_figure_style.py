@@ -5,7 +5,7 @@ import re
 import numpy as np
 import pytest
 
-from display_cases import HOSTILE, draw_case, drawn_on, make_displays, make_records
+from display_cases import HOSTILE, draw_case, draw_without_layout, make_displays, make_records
 from fairspan.displays import AuditDisplay, ErrorCurveDisplay
 from fairspan.displays.base_display import SAVE_METADATA, reproducible_svg
 from fairspan.displays.style import FAIR_STYLE, GREEN, MUTED, PCA_STYLE, PURPLE, series_style
@@ -17,14 +17,14 @@ PAIR = ("a", "b")
 @pytest.mark.long
 @pytest.mark.parametrize("kind", ["errors", "rows", "frontier"])
 def test_drawn_twice_the_bytes_are_the_same(kind, tmp_path):
-    def once():
+    def draw_and_save():
         picture, _ = draw_case(make_displays(HOSTILE[:2])[kind])
         with reproducible_svg("fairspan"):
             picture.figure_.savefig(tmp_path / "one.svg", metadata=SAVE_METADATA["svg"])
         written = (tmp_path / "one.svg").read_bytes()
         return written, inline_svg(picture.figure_, "k", 'what "it" shows')
 
-    assert once() == once()
+    assert draw_and_save() == draw_and_save()
 
 
 def test_names_that_look_like_parts_of_a_figure_stay_as_they_are():
@@ -53,7 +53,7 @@ def test_rows_of_losses_have_the_marker_of_the_model_and_the_color_and_word_of_t
     models = dict.fromkeys(("PCA", "one", "two"), np.ones(2))
     ends = np.full((3, 2), 0.5), np.full((3, 2), 2.0)
     records = make_records(PAIR, models, "expected_loss", ends, state=states)
-    axes = drawn_on(AuditDisplay(records))
+    axes = draw_without_layout(AuditDisplay(records))
     shown = [
         (line.get_marker(), to_hex(line.get_color()))
         for line in axes.lines
@@ -74,21 +74,23 @@ def test_rows_of_losses_have_the_marker_of_the_model_and_the_color_and_word_of_t
     assert any(list(line.get_xdata()) == [0, 0] for line in axes.lines)
     # What was seen on the rows themselves lies inside too, wherever it is.
     here = [{**record, "observed_loss": 9.0} for record in records]
-    low, high = drawn_on(AuditDisplay(here, show_observed=True)).get_xlim()
+    low, high = draw_without_layout(AuditDisplay(here, show_observed=True)).get_xlim()
     assert low < 0 < 9 < high
     # Other figures have no states: colors are those of models.
-    lines = drawn_on(AuditDisplay(here, "observed_loss")).get_legend().get_lines()
+    lines = draw_without_layout(AuditDisplay(here, "observed_loss")).get_legend().get_lines()
     looks = [PCA_STYLE, series_style(0), series_style(1)]
     assert [to_hex(line.get_color()) for line in lines] == [each.color for each in looks]
 
 
-def test_what_is_not_known_is_gray_and_leaves_the_axes_as_they_are():
+def test_unknown_figures_are_gray_and_do_not_change_the_axes():
     from matplotlib.colors import to_hex
 
     ends = [0.5, -1e6, np.nan], [1.5, 1e6, np.nan]
     states = ("harmed", "inconclusive", "inconclusive")
     values = {"PCA": [1.0, 5.0, np.nan]}
-    axes = drawn_on(AuditDisplay(make_records("abc", values, "expected_loss", ends, state=states)))
+    axes = draw_without_layout(
+        AuditDisplay(make_records("abc", values, "expected_loss", ends, state=states))
+    )
     start, end = axes.get_xlim()
     assert -10 < start < 0
     assert 1.5 < end < 10

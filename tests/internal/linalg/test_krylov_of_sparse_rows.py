@@ -29,7 +29,7 @@ def test_iterations_find_ties():
     np.testing.assert_allclose(found.leading.eigenvalues, [5, 3, 3], atol=1e-12)
 
 
-def test_what_has_less_rank_than_dimensions_ends_at_once():
+def test_iterations_end_at_once_if_the_rank_is_below_the_dimension():
     """The eigenvalues beyond the rank are rounding, so that no goal for their sum can be met."""
     start = np.random.default_rng(0).standard_normal((300, 12))
     rows, n_products = start[:, :2].T, 0

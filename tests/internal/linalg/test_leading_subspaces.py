@@ -147,15 +147,15 @@ def test_a_tie_at_the_cut_gives_the_entire_eigenspace(p, d):
 
 
 NEARLY = symmetric([5.0, 3.0, 3.0 - 1e-6, 1.0])
-BESIDE = symmetric([5.0, 5.0, 3.0, 1.0, 1.0])
+TIED_MATRIX = symmetric([5.0, 5.0, 3.0, 1.0, 1.0])
 
 
 @pytest.mark.parametrize(
     ("matrix", "d", "tolerance", "n_fixed", "n_tied"),
     [
         # Ties above or below the cut do not matter; nor do near ones outside the tolerance.
-        (BESIDE, 2, {}, 2, 0),
-        (BESIDE, 3, {}, 3, 0),
+        (TIED_MATRIX, 2, {}, 2, 0),
+        (TIED_MATRIX, 3, {}, 3, 0),
         (NEARLY, 2, {}, 2, 0),
         (NEARLY, 2, {"tie_tol": 1e-5}, 1, 2),
         (np.zeros((3, 3)), 2, {}, 0, 3),
@@ -165,7 +165,7 @@ BESIDE = symmetric([5.0, 5.0, 3.0, 1.0, 1.0])
         ),
     ],
 )
-def test_what_is_tied_at_the_cut(matrix, d, tolerance, n_fixed, n_tied):
+def test_ties_at_the_cut(matrix, d, tolerance, n_fixed, n_tied):
     top = leading_subspace(matrix, d, **tolerance)
     assert top.is_tied == (n_tied > 0)
     assert not top.is_tied or (top.n_untied, top.tied_vectors.shape[1]) == (n_fixed, n_tied)

@@ -61,11 +61,11 @@ def test_estimates_keep_to_the_memory_that_is_allowed(
 ):
     p, folds = 40, []
 
-    def noted(rows, assigned, *args, **kwargs):
+    def record_folds(rows, assigned, *args, **kwargs):
         folds.append(assigned.n_folds)
         return compute_fold_moments(rows, assigned, *args, **kwargs)
 
-    monkeypatch.setattr("fairspan.auditing.fold_statistics.compute_fold_moments", noted)
+    monkeypatch.setattr("fairspan.auditing.fold_statistics.compute_fold_moments", record_folds)
     names = ",".join(f"c{i}" for i in range(p))
     table = np.column_stack([rows(120, p), np.arange(120) % n_groups])
     np.savetxt(tmp_path / "data.csv", table, "%.6g", ",", header=f"{names},g", comments="")

@@ -157,7 +157,7 @@ def test_the_oldest_is_forgotten_before_there_are_too_many_numbers(monkeypatch, 
     assert solved.decomposition(weights[0]) is not found[0]
 
 
-def test_a_tie_at_the_cut_is_not_kept_as_it_depends_on_who_asks():
+def test_ties_at_the_cut_are_not_cached():
     solved = EigenCache(np.array([np.diag([3.0, 1.0, 0.5] + [0.0] * 97)]))
     alone = np.ones(1)
     assert not solved.leading(alone, 1, 0.0).is_tied

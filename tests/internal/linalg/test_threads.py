@@ -15,7 +15,7 @@ def libraries():
     return threadpoolctl.ThreadpoolController().select(user_api="blas")
 
 
-def counts():
+def thread_counts():
     """Return the number of threads that each library of linear algebra may use now."""
     return [each["num_threads"] for each in libraries().info()]
 
@@ -26,36 +26,36 @@ def _two_threads():
         # Tests before these may have left it to a thread of theirs to set limits.
         getattr(library, "clear_controlling_thread", lambda *, force: None)(force=True)
     with threadpoolctl.threadpool_limits(2, user_api="blas"):
-        if counts() != [2] * len(counts()):
+        if thread_counts() != [2] * len(thread_counts()):
             pytest.skip("no library of linear algebra has two threads")
         yield
 
 
-def elsewhere(function):
+def call_in_thread(function):
     """Call a function in another thread of Python and return its result."""
     with ThreadPoolExecutor(1) as pool:
         return pool.submit(function).result(60)
 
 
-def inside(package):
+def limited_counts(package):
     with limit_blas_threads(package):
-        return counts()
+        return thread_counts()
 
 
 def test_inside_a_limit_there_is_one_thread_or_those_of_one_package():
-    assert set(inside(None)) == {1}
-    assert sorted(inside("numpy")) in ([2], [1, 2])
+    assert set(limited_counts(None)) == {1}
+    assert sorted(limited_counts("numpy")) in ([2], [1, 2])
     with limit_blas_threads(None):
-        assert 2 in inside("scipy")
-        assert set(counts()) == {1}
-    assert set(counts()) == {2}
+        assert 2 in limited_counts("scipy")
+        assert set(thread_counts()) == {1}
+    assert set(thread_counts()) == {2}
 
 
 def test_a_limit_holds_in_any_thread_of_python():
     np.ones((200, 200)) @ np.ones((200, 200))
-    inside(None)
-    assert set(elsewhere(lambda: inside(None))) == {1}
-    assert set(counts()) == set(elsewhere(counts)) == {2}
+    limited_counts(None)
+    assert set(call_in_thread(lambda: limited_counts(None))) == {1}
+    assert set(thread_counts()) == set(call_in_thread(thread_counts)) == {2}
 
 
 def test_while_two_threads_compute_each_of_them_is_alone():
@@ -66,18 +66,18 @@ def test_while_two_threads_compute_each_of_them_is_alone():
         with limit_blas_threads("numpy"):
             second_is_inside.set()
             assert first_has_left.wait(60)
-            seen.append(counts())
+            seen.append(thread_counts())
 
     with ThreadPoolExecutor(1) as pool:
         with limit_blas_threads("numpy"):
             running = pool.submit(second)
             assert second_is_inside.wait(60)
-            seen.append(counts())
+            seen.append(thread_counts())
         first_has_left.set()
         running.result(60)
     assert set(seen[0]) == {1}
     assert 2 in seen[1]  # it is alone then
-    assert set(counts()) == {2}
+    assert set(thread_counts()) == {2}
 
 
 def test_items_are_done_side_by_side_unless_somebody_else_computes():
@@ -87,7 +87,9 @@ def test_items_are_done_side_by_side_unless_somebody_else_computes():
     threads = set()
 
     def nested(item):
-        return map_in_threads(lambda each: threads.add(tuple(counts())) or each, [item, -item])
+        return map_in_threads(
+            lambda each: threads.add(tuple(thread_counts())) or each, [item, -item]
+        )
 
     assert map_in_threads(nested, [3, 4]) == [[3, -3], [4, -4]]
     assert {number for each in threads for number in each} == {1}
@@ -96,7 +98,7 @@ def test_items_are_done_side_by_side_unless_somebody_else_computes():
 def test_a_thread_that_fails_fails_the_call_and_leaves_the_limits():
     with pytest.raises(ZeroDivisionError):
         map_in_threads(lambda number: 1 / number, [1, 0, 2])
-    assert set(counts()) == {2}
+    assert set(thread_counts()) == {2}
 
 
 def test_fits_side_by_side_agree_with_one_after_the_other():
@@ -110,4 +112,4 @@ def test_fits_side_by_side_agree_with_one_after_the_other():
         found = list(pool.map(components, tables))
     for one, table in zip(found, tables, strict=True):
         np.testing.assert_array_equal(one, components(table))
-    assert set(counts()) == {2}
+    assert set(thread_counts()) == {2}

@@ -25,24 +25,24 @@ WIDE = random_rows(0, n=9, p=30)
 
 
 @pytest.fixture
-def few_features_are_many(monkeypatch):
+def low_wide_limit(monkeypatch):
     monkeypatch.setattr("fairspan.moments.compute.MIN_WIDE_FEATURES", 5)
 
 
-def thin(X, labels, weights=None):
+def wide_moments(X, labels, weights=None):
     moments = compute_moments(open_group_rows(X, labels, weights))
     assert isinstance(moments, WideMoments)
     return moments
 
 
-@pytest.mark.usefixtures("few_features_are_many")
+@pytest.mark.usefixtures("low_wide_limit")
 @pytest.mark.parametrize("weights", [None, WIDE.weights, np.arange(9.0) % 4])
 @pytest.mark.parametrize("dtype", [np.float64, np.float32, np.float16, np.int64, bool])
 @pytest.mark.parametrize("order", ["C", "F"])
 def test_means_variances_and_matrices(order, dtype, weights):
     X = np.asarray(WIDE.X.astype(dtype), order=order)
     given = X.copy(order)
-    moments = thin(given, WIDE.labels, weights)
+    moments = wide_moments(given, WIDE.labels, weights)
     given[:] = 0  # what is kept is a copy
     expected = reference_moments(X, WIDE.labels, weights)
     assert_moments(moments.to_dense(), expected)
@@ -59,27 +59,27 @@ def test_means_variances_and_matrices(order, dtype, weights):
     assert relative_error(scaled.variances, divided.variances) <= 1e-12
 
 
-@pytest.mark.usefixtures("few_features_are_many")
+@pytest.mark.usefixtures("low_wide_limit")
 def test_chunks_of_rows_add_up(monkeypatch):
     monkeypatch.setattr("fairspan.moments.sparse_scatter._CHUNK_ROWS", 2)
-    moments = thin(WIDE.X, WIDE.labels, WIDE.weights)
+    moments = wide_moments(WIDE.X, WIDE.labels, WIDE.weights)
     assert min(len(group.chunks) for group in moments.group_rows) > 1
     assert_moments(moments.to_dense(), reference_moments(WIDE.X, WIDE.labels, WIDE.weights))
 
 
-@pytest.mark.usefixtures("few_features_are_many")
+@pytest.mark.usefixtures("low_wide_limit")
 def test_a_column_of_equal_numbers_has_no_variance():
     X = WIDE.X + 1e6
     X[:, 3] = 0.1 + 1e6
-    deviations = thin(X, WIDE.labels, WIDE.weights).standard_deviations
+    deviations = wide_moments(X, WIDE.labels, WIDE.weights).standard_deviations
     assert np.flatnonzero(deviations == 0).tolist() == [3]
 
 
-@pytest.mark.usefixtures("few_features_are_many")
+@pytest.mark.usefixtures("low_wide_limit")
 @pytest.mark.parametrize("d", [1, 5, 8, 9, 25, 30])
 @pytest.mark.parametrize("center", ["global", "group", "none"])
 def test_coordinates_hold_all_that_a_subspace_of_any_dimension_can_want(center, d):
-    moments = thin(WIDE.X, WIDE.labels)
+    moments = wide_moments(WIDE.X, WIDE.labels)
     posed = moments.reduce_to_row_space(d, center)
     known = moments.to_dense().second_moments(center)
     inside = posed.coordinate_moments.second_moments_about(posed.point)
@@ -99,11 +99,11 @@ def test_coordinates_hold_all_that_a_subspace_of_any_dimension_can_want(center, 
         assert abs(weights @ captured - values[:d].sum()) <= 1e-12 * size
 
 
-@pytest.mark.usefixtures("few_features_are_many")
+@pytest.mark.usefixtures("low_wide_limit")
 def test_labels_of_several_attributes_in_the_order_of_matrices():
     frame = pd.DataFrame(WIDE.X, columns=[f"f{i}" for i in range(30)])
     frame = frame.assign(sex=list("mfmfmfmff"), old=[True, False, False] * 3, w=WIDE.weights)
-    moments = thin(frame, ["sex", "old"], "w")
+    moments = wide_moments(frame, ["sex", "old"], "w")
     known = GroupMoments.from_rows(frame, ["sex", "old"], "w")
     assert moments.labels == known.labels
     assert moments.feature_names == known.feature_names
@@ -188,31 +188,31 @@ def test_residuals_are_accurate_where_little_is_lost():
     assert relative_error(lost, expected) <= 1e-12
 
 
-@pytest.mark.usefixtures("few_features_are_many")
+@pytest.mark.usefixtures("low_wide_limit")
 def test_axes_that_are_not_orthonormal_are_not_used(monkeypatch):
     rng = np.random.default_rng(0)
     X, labels = rng.standard_normal((12, 40)), np.arange(12) % 2
     X[11] = X[10] + 1e-9 * rng.standard_normal(40)
     # Whatever is expected of products of rows, what they give is looked at.
     monkeypatch.setattr("fairspan.moments.wide._MAX_CHOLQR2_LOSS", np.inf)
-    found = thin(X, labels)
+    found = wide_moments(X, labels)
     assert not found.row_space.row_weights.size
     assert np.allclose(
         found.row_space.explicit_axes.T @ found.row_space.explicit_axes, np.eye(11), atol=1e-14
     )
     monkeypatch.setattr("fairspan.moments.wide._MAX_AXES_ERROR", 1e-17)
     with pytest.raises(InvalidInput, match="Row-space axes"):
-        _ = thin(X, labels).row_space
+        _ = wide_moments(X, labels).row_space
 
 
-@pytest.mark.usefixtures("few_features_are_many")
+@pytest.mark.usefixtures("low_wide_limit")
 @pytest.mark.parametrize(("condition", "by_products"), [(1e2, True), (1e3, True), (1e7, False)])
 def test_axes_of_nearly_dependent_rows_are_orthonormal(monkeypatch, condition, by_products):
     monkeypatch.setattr("fairspan.moments.wide._MAX_CHOLQR_LOSS", 0.0)  # always a second round
     rng = np.random.default_rng(1)
     turn, along = (np.linalg.qr(rng.standard_normal((m, 12)))[0] for m in (12, 3000))
     X = (turn * np.geomspace(1.0, 1 / condition, 12)) @ along.T
-    span = thin(X, np.arange(12) % 2).row_space
+    span = wide_moments(X, np.arange(12) % 2).row_space
     assert bool(span.row_weights.size) == by_products
     axes = span._lift_axes(np.eye(span.n_axes)).astype(np.longdouble)
     off = np.linalg.norm((axes.T @ axes - np.eye(span.n_axes)).astype(float), 2)
@@ -234,7 +234,7 @@ def test_lifted_columns_are_orthonormal_where_axes_are_less_so():
     rng = np.random.default_rng(1)
     turn, along = (np.linalg.qr(rng.standard_normal((m, 12)))[0] for m in (12, 3000))
     X = (turn * np.geomspace(1.0, 1 / 300, 12)) @ along.T
-    span = thin(X, np.arange(12) % 2).row_space
+    span = wide_moments(X, np.arange(12) % 2).row_space
     identity = np.eye(span.n_axes)
     for columns, low, high in (
         (span._lift_axes(identity), 1e-13, 1e-11),

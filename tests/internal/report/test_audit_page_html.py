@@ -221,7 +221,7 @@ def cells_of(table):
     ]
 
 
-OF_CRITERIA = "Ordinary PCA and fair criteria"
+CRITERIA_CAPTION = "Ordinary PCA and fair criteria"
 
 
 @PAGES
@@ -261,7 +261,7 @@ def test_table_of_pca_shows_its_figures_with_the_decimals_of_each_column(made):
 @PAGES
 def test_table_of_criteria_has_every_model_and_what_it_asks(made):
     report, page = made()
-    table, models = tables_of(page)[OF_CRITERIA], report.audit.models
+    table, models = tables_of(page)[CRITERIA_CAPTION], report.audit.models
     head = next(table.all("thead")).text
     if made is two_groups:
         assert all(
@@ -286,7 +286,7 @@ def test_table_of_criteria_has_every_model_and_what_it_asks(made):
 def test_an_answer_is_called_proven_where_it_is_and_nowhere_else(no_figures):
     report = report_of_two_groups()
     report = replace_certificate(report, 1, lower_bound=0.0, status=fs.Status.OPEN_GAP)
-    told = [row[-1] for row in cells_of(tables_of(render_page(report))[OF_CRITERIA])]
+    told = [row[-1] for row in cells_of(tables_of(render_page(report))[CRITERIA_CAPTION])]
     assert told[1] == "open gap"
     assert [each == "proven" for each in told] == [
         fit.certificate.status == "optimal" for fit in report.fits
@@ -298,7 +298,7 @@ def test_a_loose_tolerance_stands_with_every_status(no_figures):
     report = report_of_two_groups()
     report = replace_certificate(report, 1, tol=0.01, status=fs.Status.OPTIMAL)
     page = render_page(report)
-    assert cells_of(tables_of(page)[OF_CRITERIA])[1][-1] == "proven within 1 %"
+    assert cells_of(tables_of(page)[CRITERIA_CAPTION])[1][-1] == "proven within 1 %"
     text = " ".join(parse_page(page).text.split())
     # In the table, in the summary and in the section on the certificate.
     assert text.lower().count("proven within 1 %") >= 3
@@ -326,7 +326,7 @@ def test_groups_that_share_the_largest_loss_are_described_alike_everywhere(n_ali
     report = replace(report, curves=replace(report.curves, steps=tuple(steps)))
     page, first = render_page(report), report.group_names[0]
     whose = first if n_alike == 1 else f"{first} and {n_alike - 1} more"
-    assert cells_of(tables_of(page)[OF_CRITERIA])[1][2] == whose
+    assert cells_of(tables_of(page)[CRITERIA_CAPTION])[1][2] == whose
     # At a step of the slider, the losses are shares of variances that differ.
     shares = [
         loss / group.observed_total_variance
@@ -405,7 +405,7 @@ def test_page_has_its_provenance_and_verification(made):
 def test_marks_of_the_slider_lie_on_the_drawn_frontier():
     report, page = two_groups()
     tree = parse_page(page)
-    marks = marks_of(tree)[:, 0]
+    marks = mark_positions(tree)[:, 0]
     errors = np.array([step.errors for step in report.curves.steps])
     # Where a mark is depends linearly on the errors, downwards for the second group.
     for axis, sign in ((0, 1), (1, -1)):
@@ -422,7 +422,7 @@ def test_marks_of_the_slider_lie_on_the_drawn_frontier():
     assert [float(first.attributes[each]) for each in ("cx", "cy")] == marks[start].tolist()
 
 
-def marks_of(tree):
+def mark_positions(tree):
     """Return the positions of the marks of each step."""
     steps = json.loads(next(tree.all("script")).text)["steps"]
     return np.array([step["marks"] for step in steps])
@@ -470,7 +470,7 @@ def _points(path):
 @pytest.mark.long
 def test_every_group_has_a_mark_in_its_own_panel():
     report, page = twelve_groups()
-    marks = marks_of(parse_page(page))
+    marks = mark_positions(parse_page(page))
     assert marks.shape == (len(report.curves.steps), 12, 2)
     losses = np.array([step.losses for step in report.curves.steps])
     # The panels begin with the group that loses most.
@@ -498,7 +498,7 @@ def test_infeasible_dimensions_are_dropped_from_the_curve():
 
 
 @pytest.mark.long
-def test_what_is_not_proven_is_not_called_proven():
+def test_unproven_answers_are_not_called_proven():
     report = two_groups()[0]
     bound = report.main_fit.certificate.objective - 0.25
     open_gap = replace_certificate(report, 1, lower_bound=bound, status=fs.Status.OPEN_GAP)
@@ -522,7 +522,7 @@ def test_names_of_ten_thousand_letters_are_shortened_on_the_page_only():
 
 
 @pytest.mark.long
-def test_of_many_groups_those_that_lose_most_are_drawn_and_slow_criteria_wait_to_be_requested():
+def test_only_the_largest_losses_of_many_groups_are_drawn_and_slow_criteria_are_on_request():
     X, labels = generate_rows(18, 4, n=8)
     report = make_report(X, labels, 2)
     slow = {"equal error", "error gap", "robust error gap"}

@@ -20,7 +20,7 @@ from page_tree import parse_page
 
 
 @pytest.fixture(scope="module")
-def made():
+def report_of_three():
     """Report of three groups, of which PCA serves the third least."""
     rng = np.random.default_rng(5)
     X = rng.normal(size=(900, 5)) * [3, 2.5, 1, 1, 0.5]
@@ -28,12 +28,12 @@ def made():
     return make_report(X, np.repeat(["ann", "bob", "cid"], 300), 2, compare=["nash_welfare"])
 
 
-def words(name, report):
+def sentence_words(name, report):
     text = re.sub("<.*?>", "", str(render_sentence(name, report)))
     return " ".join(text.split())
 
 
-def named(text):
+def named_groups(text):
     """Groups that a text names."""
     return {name for name in ("ann", "bob", "cid") if f"'{name}'" in text}
 
@@ -83,12 +83,12 @@ def test_every_kind_of_verdict_is_a_case():
 
 
 @pytest.mark.parametrize("kind", mark_most_slow(list(CASES), step=4))
-def test_the_headline_names_who_is_harmed_and_who_pays_and_nobody_else(made, kind):
+def test_the_headline_names_who_is_harmed_and_who_pays_and_nobody_else(report_of_three, kind):
     *states, changes, groups = CASES[kind]
-    report = with_verdict(made, kind, states, changes, groups=("cid",))
-    text = words("headline", report)
+    report = with_verdict(report_of_three, kind, states, changes, groups=("cid",))
+    text = sentence_words("headline", report)
     assert text.endswith(".")
-    assert named(text) == groups
+    assert named_groups(text) == groups
     # Of costs below the threshold, nobody pays.
     assert ("pays for it" in text) is (kind == "harm, repair at a cost")
     page = parse_page(render_page(report)).with_id("summary")
@@ -107,19 +107,21 @@ def test_outcomes_count_every_criterion_once_and_contradict_none():
     assert count_outcomes(verdicts[:1])[0].n_criteria == 1
 
 
-def test_one_criterion_is_not_counted(made):
-    report = replace(made, audit=replace(made.audit, models=made.audit.models[:2]))
+def test_one_criterion_is_not_counted(report_of_three):
+    report = replace(
+        report_of_three,
+        audit=replace(report_of_three.audit, models=report_of_three.audit.models[:2]),
+    )
     states, changes = (HARMED_THIRD, HARMED_THIRD), (0.003, 0.003, -0.1)
     report = with_verdict(report, "harm, repair helps", states, changes)
     report = replace(report, audit=replace(report.audit, verdicts=report.audit.verdicts[:1]))
-    assert (
-        words("expected_criteria_lead", report).split(". ")[1].startswith("Minimax loss helps it")
-    )
+    lead = sentence_words("expected_criteria_lead", report)
+    assert lead.split(". ")[1].startswith("Minimax loss helps it")
 
 
-def test_the_tile_of_a_model_shows_the_largest_loss_of_any_group(made):
-    tiles = words("expected_key_figures", made)
-    for model in (made.pca, made.main):
+def test_the_tile_of_a_model_shows_the_largest_loss_of_any_group(report_of_three):
+    tiles = sentence_words("expected_key_figures", report_of_three)
+    for model in (report_of_three.pca, report_of_three.main):
         shares = {
             group.group: group.expected_loss.value / group.observed_total_variance
             for group in model.groups
@@ -136,10 +138,10 @@ def test_the_tile_of_a_model_shows_the_largest_loss_of_any_group(made):
 
 
 @pytest.mark.parametrize("gap", [0.006, 5.0, np.inf])
-def test_what_is_not_proven_is_nowhere_called_proven_and_the_other_way_round(made, gap, no_figures):
-    objective = made.main_fit.certificate.objective
+def test_exactly_the_proven_answers_are_called_proven(report_of_three, gap, no_figures):
+    objective = report_of_three.main_fit.certificate.objective
     bound = objective * (1 - gap) if gap < 1 else -np.inf if np.isinf(gap) else -gap * objective
-    report = replace_certificate(made, 1, lower_bound=bound, status=fs.Status.OPEN_GAP)
+    report = replace_certificate(report_of_three, 1, lower_bound=bound, status=fs.Status.OPEN_GAP)
     summary = " ".join(parse_page(render_page(report)).with_id("summary").text.split())
     assert not re.search(r"\bproven (to be )?(within|optimal)\b", summary.replace("not proven", ""))
     if gap < 1:
@@ -150,15 +152,19 @@ def test_what_is_not_proven_is_nowhere_called_proven_and_the_other_way_round(mad
         assert "Not proven" in summary
 
 
-def test_the_box_on_the_threshold_compares_it_with_one_more_component(made, no_figures):
-    sizes = [group.proportion * group.observed_total_variance for group in made.pca.groups]
+def test_the_box_on_the_threshold_compares_it_with_one_more_component(report_of_three, no_figures):
+    sizes = [
+        group.proportion * group.observed_total_variance for group in report_of_three.pca.groups
+    ]
     errors = {
-        result.n_components: np.dot(result.pca_errors, [g.proportion for g in made.pca.groups])
-        for result in made.curves.dimensions
+        result.n_components: np.dot(
+            result.pca_errors, [g.proportion for g in report_of_three.pca.groups]
+        )
+        for result in report_of_three.curves.dimensions
     }
     expected = (errors[2] - errors[3]) / sum(sizes)
-    assert next_component_share(made) == pytest.approx(expected, rel=1e-12)
-    summary = parse_page(render_page(made)).with_id("summary")
+    assert next_component_share(report_of_three) == pytest.approx(expected, rel=1e-12)
+    summary = parse_page(render_page(report_of_three)).with_id("summary")
     (box,) = (each for each in summary.all("div") if each.attributes.get("class") == "box")
     assert "Why 1 %" in box.text
     assert format_share(expected) in box.text
@@ -166,13 +172,13 @@ def test_the_box_on_the_threshold_compares_it_with_one_more_component(made, no_f
 
 
 @pytest.mark.slow
-def test_the_table_of_the_decision_leads_the_section_on_repair(made):
-    section = parse_page(render_page(made)).with_id("criteria")
+def test_the_table_of_the_decision_leads_the_section_on_repair(report_of_three):
+    section = parse_page(render_page(report_of_three)).with_id("criteria")
     table = next(section.all("table"))
     body = list(next(table.all("tbody")).all("tr"))
     names = [next(row.all("th")).text for row in body]
     assert names == ["PCA", "minimax loss", "Nash welfare"]
-    for row, model in zip(body, made.audit.models, strict=True):
+    for row, model in zip(body, report_of_three.audit.models, strict=True):
         for cell, group in zip(row.all("td"), model.groups, strict=True):
             assert cell.attributes["data-state"] == group.state
             assert group.state in cell.text
@@ -192,7 +198,7 @@ def test_the_table_of_the_decision_leads_the_section_on_repair(made):
 
 
 @pytest.mark.slow
-def test_of_many_groups_the_decision_has_a_row_each():
+def test_the_decision_has_a_row_for_each_of_many_groups():
     rng = np.random.default_rng(0)
     X = rng.normal(size=(480, 4)) * [3, 2, 1, 1]
     names = [f"group {i}" for i in range(6)]

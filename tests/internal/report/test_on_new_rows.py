@@ -28,7 +28,7 @@ from known_verdicts import TRUTHS, assert_is_true
 from page_tree import parse_page
 
 
-def rows_with_few(few=2):
+def draw_rows_with_few(few=2):
     """Two groups that vary in different directions, and one of few rows."""
     rng = np.random.default_rng(2)
     X = rng.normal(size=(400 + few, 5)) * [3, 2.5, 1, 1, 0.5]
@@ -37,17 +37,17 @@ def rows_with_few(few=2):
 
 
 @pytest.fixture(scope="module")
-def made():
-    return make_report(*rows_with_few(), 2, compare=["minimax_error"])
+def report_with_few_rows():
+    return make_report(*draw_rows_with_few(), 2, compare=["minimax_error"])
 
 
-def text_in(page, section):
+def section_text(page, section):
     return " ".join(parse_page(page).with_id(section).text.split())
 
 
 @pytest.mark.slow
-def test_figures_and_verdict_are_those_of_the_audit(made):
-    X, groups = rows_with_few()
+def test_figures_and_verdict_are_those_of_the_audit(report_with_few_rows):
+    X, groups = draw_rows_with_few()
     # The level of intervals is shared over the models, so the same models are audited.
     models = {
         criterion.replace("_", " "): fs.FairPCA(2, criterion=criterion).fit(
@@ -57,7 +57,7 @@ def test_figures_and_verdict_are_those_of_the_audit(made):
     }
     audit = fs.audit(models, X, groups)
     theirs = {(each["model"], each["group"]): each for each in audit.to_records()}
-    for mine in made.audit.to_records():
+    for mine in report_with_few_rows.audit.to_records():
         known = theirs[mine["model"], mine["group"]]
         assert mine["state"] == known["state"]
         for name in ("expected_error", "expected_loss_low", "expected_loss_high"):
@@ -65,60 +65,78 @@ def test_figures_and_verdict_are_those_of_the_audit(made):
             expected = known[name]
             near = expected if expected is None else pytest.approx(expected, rel=1e-3)
             assert mine[name] == near
-    assert made.verdict.kind == audit.verdict.kind
-    assert [each.model for each in made.audit.verdicts] == ["minimax loss", "minimax error"]
-    changes = made.to_dict()["changes"]
+    assert report_with_few_rows.verdict.kind == audit.verdict.kind
+    assert [each.model for each in report_with_few_rows.audit.verdicts] == [
+        "minimax loss",
+        "minimax error",
+    ]
+    changes = report_with_few_rows.to_dict()["changes"]
     assert {each["model"] for each in changes} == {"minimax loss", "minimax error"}
 
 
-def test_the_verdict_is_the_headline(made, no_figures):
-    summary, verdict = text_in(render_page(made), "summary"), made.verdict
-    headline = re.sub("<.*?>", "", str(render_sentence("headline", made)))
+def test_the_verdict_is_the_headline(report_with_few_rows, no_figures):
+    summary, verdict = (
+        section_text(render_page(report_with_few_rows), "summary"),
+        report_with_few_rows.verdict,
+    )
+    headline = re.sub("<.*?>", "", str(render_sentence("headline", report_with_few_rows)))
     assert summary.startswith(f"Summary {' '.join(headline.split())}")
     kind = f"{verdict.kind[0].upper()}{verdict.kind[1:]} "
     assert summary.index(kind + verdict.summary) < summary.index(verdict.recommendation)
     # Observed figures are no headline.
     assert "the best that" not in summary
     # The verdict comes before every table.
-    assert parse_page(render_page(made)).with_id("summary").all("table") is not None
-    assert next(parse_page(render_page(made)).with_id("summary").all("table"), None) is None
+    assert parse_page(render_page(report_with_few_rows)).with_id("summary").all("table") is not None
+    assert (
+        next(parse_page(render_page(report_with_few_rows)).with_id("summary").all("table"), None)
+        is None
+    )
 
 
 @pytest.mark.long
-def test_a_group_of_too_few_rows_is_faint_and_no_headline(made):
-    few = made.pca.groups[2]
+def test_a_group_of_too_few_rows_is_faint_and_no_headline(report_with_few_rows):
+    few = report_with_few_rows.pca.groups[2]
     assert (few.group, few.state, few.is_estimated) == ("few", "inconclusive", False)
-    table = expected_pca_table(made)
+    table = expected_pca_table(report_with_few_rows)
     assert table.muted_rows == (2,)
     assert table.rows[2][3].detail == "too few rows"
-    assert "few" not in str(render_sentence("expected_key_figures", made)).split("<dt>Change")[0]
-    assert "Too few rows" in render_sentence("not_estimated", made)
-    section = parse_page(render_page(made)).with_id("summary")
+    assert (
+        "few"
+        not in str(render_sentence("expected_key_figures", report_with_few_rows)).split(
+            "<dt>Change"
+        )[0]
+    )
+    assert "Too few rows" in render_sentence("not_estimated", report_with_few_rows)
+    section = parse_page(render_page(report_with_few_rows)).with_id("summary")
     assert "too few rows" in next(section.all("svg")).text
 
 
-def test_a_group_without_variance_is_not_said_to_have_too_few_rows(made):
-    main = made.main
+def test_a_group_without_variance_is_not_said_to_have_too_few_rows(report_with_few_rows):
+    main = report_with_few_rows.main
     flat = replace(main.groups[0], observed_total_variance=0.0)
     models = [
         replace(model, groups=(flat, *main.groups[1:])) if model is main else model
-        for model in made.audit.models
+        for model in report_with_few_rows.audit.models
     ]
-    flat_report = replace(made, audit=replace(made.audit, models=tuple(models)))
+    flat_report = replace(
+        report_with_few_rows, audit=replace(report_with_few_rows.audit, models=tuple(models))
+    )
     *_, flat_row, _ = decisions_table(flat_report).rows
     assert flat_row[1].sort_value == 0
     assert "too few" not in flat_row[1].text + flat_row[1].detail
     assert flat_row[2].sort_value > 0
 
 
-def test_the_summary_names_a_page_only_if_there_is_one(made):
-    assert "Written" not in report_summary(made, page=None)
-    assert report_summary(made, Path("page.html")).endswith("\n\nWritten to page.html")
+def test_the_summary_names_a_page_only_if_there_is_one(report_with_few_rows):
+    assert "Written" not in report_summary(report_with_few_rows, page=None)
+    assert report_summary(report_with_few_rows, Path("page.html")).endswith(
+        "\n\nWritten to page.html"
+    )
 
 
-def test_criteria_are_compared_by_losses_on_new_rows_and_variance_kept(made):
-    table = expected_criteria_table(made)
-    for row, model in zip(table.rows, made.audit.models, strict=True):
+def test_criteria_are_compared_by_losses_on_new_rows_and_variance_kept(report_with_few_rows):
+    table = expected_criteria_table(report_with_few_rows)
+    for row, model in zip(table.rows, report_with_few_rows.audit.models, strict=True):
         known = [each for each in model.groups if each.is_estimated]
         shares = [each.expected_loss.value / each.observed_total_variance for each in known]
         assert row[1].sort_value == max(shares)
@@ -129,7 +147,7 @@ def test_criteria_are_compared_by_losses_on_new_rows_and_variance_kept(made):
         interval = [100 * limit / told.observed_total_variance for limit in limits]
         assert ends == pytest.approx(interval, abs=0.06)
         assert row[4].sort_value == min(each.observed_variance_kept for each in model.groups)
-    X, groups = rows_with_few()
+    X, groups = draw_rows_with_few()
     of_two = make_report(X[:400], groups[:400], 2, compare=[])
     table = expected_criteria_table(of_two)
     for row, model in zip(table.rows, of_two.audit.models, strict=True):
@@ -138,11 +156,11 @@ def test_criteria_are_compared_by_losses_on_new_rows_and_variance_kept(made):
         ]
 
 
-def test_a_figure_of_which_rows_cannot_tell_is_no_headline(made):
-    report = replace_figures(made, 0, [{"state": "inconclusive"}] * 3)
+def test_a_figure_of_which_rows_cannot_tell_is_no_headline(report_with_few_rows):
+    report = replace_figures(report_with_few_rows, 0, [{"state": "inconclusive"}] * 3)
     shares = {
         group: group.expected_loss.value / group.observed_total_variance
-        for group in made.pca.groups
+        for group in report_with_few_rows.pca.groups
         if group.is_estimated
     }
     group = max(shares, key=shares.get)
@@ -152,10 +170,10 @@ def test_a_figure_of_which_rows_cannot_tell_is_no_headline(made):
     assert "do not tell of any group" in render_sentence("expected_pca_lead", report)
 
 
-def test_each_number_of_dimensions_is_evaluated_by_folds(made):
+def test_each_number_of_dimensions_is_evaluated_by_folds(report_with_few_rows):
     """From moments by fold, as an audit of blocks; that asked for, as the audit of the rows."""
-    X, groups = rows_with_few()
-    curve = made.curves.dimensions
+    X, groups = draw_rows_with_few()
+    curve = report_with_few_rows.curves.dimensions
     assert [each.n_components for each in curve if each.pca_estimates] == [1, 2, 3, 4, 5]
     folds = Folds(10, 0).folds_of_positions(np.arange(len(X)))
     blocks = [fs.GroupMoments.from_rows(X[folds == f], groups[folds == f]) for f in range(10)]
@@ -170,15 +188,15 @@ def test_each_number_of_dimensions_is_evaluated_by_folds(made):
                     end: each if each is None else pytest.approx(each, rel=1e-6)
                     for end, each in other.items()
                 }
-    assert curve[1].pca_estimates == made.pca.groups
+    assert curve[1].pca_estimates == report_with_few_rows.pca.groups
 
 
-def test_the_page_tells_where_pca_harms(made, no_figures):
-    section = text_in(render_page(made), "dimensions")
+def test_the_page_tells_where_pca_harms(report_with_few_rows, no_figures):
+    section = section_text(render_page(report_with_few_rows), "dimensions")
     harmed = [
         (figures.expected_loss.value / group.observed_total_variance, each.n_components)
-        for each in made.curves.dimensions
-        for figures, group in zip(each.pca_estimates, made.pca.groups, strict=False)
+        for each in report_with_few_rows.curves.dimensions
+        for figures, group in zip(each.pca_estimates, report_with_few_rows.pca.groups, strict=False)
         if figures.state == "harmed"
     ]
     assert harmed
@@ -191,30 +209,30 @@ def test_the_page_tells_where_pca_harms(made, no_figures):
 
 
 @pytest.mark.slow
-def test_the_figure_of_dimensions_shows_who_is_too_few(made):
-    drawn = dimensions_figure(made)
+def test_the_figure_of_dimensions_shows_who_is_too_few(report_with_few_rows):
+    drawn = dimensions_figure(report_with_few_rows)
     assert "too few rows" in drawn.svg
     assert "Dotted: observed" in drawn.caption
 
 
 def test_the_page_of_moments_alone_explains_the_missing_verdict(no_figures):
-    moments = compute_group_moments(open_group_rows(*rows_with_few(), None))
+    moments = compute_group_moments(open_group_rows(*draw_rows_with_few(), None))
     asked = ReportSettings.validated("minimax_loss", [], 2, "global", False)
     report = build_report(moments, None, asked, ORIGIN)
     facts, page = report.to_dict(), render_page(report)
     assert facts["verdict"] is None
     assert facts["verdicts"] == facts["changes"] == []
-    summary = text_in(page, "summary")
+    summary = section_text(page, "summary")
     assert "no estimates" in summary
     assert "moments" in summary
     # Nor is there any interval.
-    assert "interval" not in text_in(page, "pca")
+    assert "interval" not in section_text(page, "pca")
     assert "significant" not in page.split("<main>")[1].split('id="findings"')[0]
 
 
 @pytest.mark.long
 def test_slow_criteria_give_a_reason_for_missing_estimates():
-    X, groups = rows_with_few(40)
+    X, groups = draw_rows_with_few(40)
     report = make_report(X, groups, 2, compare=["error_gap"])
     slow = report.audit.models[2]
     assert (slow.name, slow.has_estimates) == ("error gap", False)
@@ -225,8 +243,8 @@ def test_slow_criteria_give_a_reason_for_missing_estimates():
     assert asked.main.no_estimates_reason is None
 
 
-def test_columns_of_words_are_distinguished_from_numeric_columns(made):
-    for table in report_tables(made).values():
+def test_columns_of_words_are_distinguished_from_numeric_columns(report_with_few_rows):
+    for table in report_tables(report_with_few_rows).values():
         for column in table.columns:
             has_words = any(isinstance(cell.sort_value, str) for cell in column.cells)
             assert column.is_text == has_words, column.heading
@@ -251,6 +269,6 @@ def test_the_page_says_what_is_true(truth):
     report = make_report(*truth.rows(), truth.d, compare=["total_error"])
     assert_is_true(truth, report.audit, report.main, report.pca)
     verdict = report.verdict
-    summary = text_in(render_page(report), "summary")
+    summary = section_text(render_page(report), "summary")
     assert verdict.summary in summary
     assert verdict.recommendation in summary

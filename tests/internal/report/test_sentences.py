@@ -23,16 +23,16 @@ from report_cases import dimension_curve, generate_rows
 
 
 @pytest.fixture(scope="module")
-def of_minimax_loss():
+def minimax_loss_report():
     return make_report(*generate_rows(2, 4), 2, compare=[])
 
 
-def said(name, report):
+def sentence_text(name, report):
     return str(sentence(name, report)).replace("\xa0", " ")
 
 
-def test_the_features_in_which_a_group_loses_most_are_named(of_minimax_loss):
-    text, plain = said("feature_errors", of_minimax_loss), of_minimax_loss.pca
+def test_the_features_in_which_a_group_loses_most_are_named(minimax_loss_report):
+    text, plain = sentence_text("feature_errors", minimax_loss_report), minimax_loss_report.pca
     group = re.search(r"<bdi>(.*?)</bdi>", text)[1]
     found = plain.feature_errors.largest_shares(group)
     shares = sorted(plain.feature_errors.best_estimate[plain.feature_errors.groups.index(group)])[
@@ -47,7 +47,7 @@ def test_the_bound_of_equal_errors_is_claimed_of_equal_errors_alone():
     report = make_report(*generate_rows(2, 4), 2, criterion="equal_error", compare=[], folds=None)
     # Ordinary PCA has a lower error over all rows, so a claim about all projections is false.
     assert report.pca.observed_total_error < report.main_fit.certificate.lower_bound
-    assert "2 dimensions with equal errors" in said("certificate_lead", report)
+    assert "2 dimensions with equal errors" in sentence_text("certificate_lead", report)
     assert "dimension with equal errors" in report.verification["explanation"][0]
 
 
@@ -58,19 +58,19 @@ def test_the_bound_within_a_tolerance_is_claimed_of_such_errors_alone():
     errors = report.main_fit.certificate.errors
     assert abs(errors[0] - errors[1]) == pytest.approx(0.01, rel=1e-9)
     among = "with errors at most 0.01 apart"
-    assert f"2 dimensions {among}" in said("certificate_lead", report)
+    assert f"2 dimensions {among}" in sentence_text("certificate_lead", report)
     assert f"dimension {among}" in report.verification["explanation"][0]
 
 
-def test_what_is_largest_is_claimed_of_the_dimensions_that_were_looked_at():
+def test_maxima_are_claimed_of_the_compared_dimensions_only():
     report = make_report(*generate_rows(3, 4), 2, compare=[], folds=None)
-    assert "evaluated" not in said("slider_lead", report)
+    assert "evaluated" not in sentence_text("slider_lead", report)
     some = report.curves.dimensions[:3]
     d = max(some, key=lambda each: each.pca_losses.max()).n_components
     few = replace(report, curves=replace(report.curves, dimensions=some))
     assert re.match(
         rf"The largest loss .* occurs with {d} dimensions?, among the 3 evaluated numbers: ",
-        said("slider_lead", few),
+        sentence_text("slider_lead", few),
     )
 
 
@@ -85,12 +85,12 @@ def test_what_is_largest_is_claimed_of_the_dimensions_that_were_looked_at():
     ],
 )
 def test_chance_is_ruled_out_where_the_interval_leaves_zero_out_and_only_there(
-    of_minimax_loss, low, high, claim
+    minimax_loss_report, low, high, claim
 ):
-    disparity = of_minimax_loss.pca.disparity
+    disparity = minimax_loss_report.pca.disparity
     observed = Estimate(disparity.observed.value, low, high)
     disparity = replace(disparity, observed=observed)
-    text = said("pca_lead", replace_figures(of_minimax_loss, 0, disparity=disparity))
+    text = sentence_text("pca_lead", replace_figures(minimax_loss_report, 0, disparity=disparity))
     assert claim in text
     assert ("significant" in text) is (claim != "")
 
@@ -106,24 +106,28 @@ def test_shares_of_weight_are_not_reported_as_shares_of_rows():
     ):
         each = None if weights is None else np.where(labels == "group 00", *weights)
         report = make_report(X, labels, 1, compare=[], weights=each)
-        assert said("groups_lead", report).endswith(told)
+        assert sentence_text("groups_lead", report).endswith(told)
 
 
-def test_the_disparity_is_the_reported_difference(of_minimax_loss):
-    plain = of_minimax_loss.pca
+def test_the_disparity_is_the_reported_difference(minimax_loss_report):
+    plain = minimax_loss_report.pca
     error = {each.group: each.observed_error.value for each in plain.groups}
-    of, minus = re.findall(r"<bdi>(.*?)</bdi>", said("disparity_definition", of_minimax_loss))
+    of, minus = re.findall(
+        r"<bdi>(.*?)</bdi>", sentence_text("disparity_definition", minimax_loss_report)
+    )
     assert plain.observed_disparity.value == pytest.approx(error[of] - error[minus], rel=1e-9)
 
 
 @pytest.mark.parametrize(("gap", "claimed"), [(0.0, "0.25"), (0.125, "0.25")])
-def test_proven_is_claimed_to_the_tolerance_at_most(of_minimax_loss, gap, claimed):
-    objective = of_minimax_loss.main_fit.certificate.objective
-    report = replace_certificate(of_minimax_loss, 1, lower_bound=objective - gap, absolute_tol=0.25)
-    assert said("certificate_lead", report).endswith(f"by more than {claimed}.")
+def test_proven_is_claimed_to_the_tolerance_at_most(minimax_loss_report, gap, claimed):
+    objective = minimax_loss_report.main_fit.certificate.objective
+    report = replace_certificate(
+        minimax_loss_report, 1, lower_bound=objective - gap, absolute_tol=0.25
+    )
+    assert sentence_text("certificate_lead", report).endswith(f"by more than {claimed}.")
 
 
-def _whose(values, names):
+def _name_largest(values, names):
     """The first that has the largest value, and how many more have it to six digits."""
     alike = [
         name for name, each in zip(names, values, strict=True) if each > max(values) * 0.999999
@@ -138,7 +142,7 @@ def test_the_worst_of_many_groups_is_the_one_that_is_named():
     for model, (_, largest, whose, *_) in rows:
         losses = [group.observed_loss for group in model.groups]
         assert largest.sort_value == max(losses)
-        assert whose.text == _whose(losses, report.group_names)
+        assert whose.text == _name_largest(losses, report.group_names)
     steps, told = report.curves.steps, set()
     rows = steps_table(report).rows
     variances = np.array([group.observed_total_variance for group in report.pca.groups])
@@ -146,7 +150,7 @@ def test_the_worst_of_many_groups_is_the_one_that_is_named():
         for figures_here, at in ((step.errors / variances, 1), (step.losses / variances, 3)):
             g = int(np.argmax(figures_here))
             assert row[at].sort_value == figures_here[g]
-            assert row[at + 1].text == _whose(figures_here, report.group_names)
+            assert row[at + 1].text == _name_largest(figures_here, report.group_names)
             told.add(g)
     assert len(told) > 1
 
@@ -175,18 +179,18 @@ def test_a_bound_on_the_largest_loss_is_drawn_only_where_it_was_proven(criterion
 
 
 @pytest.mark.slow
-def test_a_proven_bound_on_the_largest_loss_is_a_line_of_the_figure(of_minimax_loss):
-    drawn = figures.losses_figure(of_minimax_loss).svg
+def test_a_proven_bound_on_the_largest_loss_is_a_line_of_the_figure(minimax_loss_report):
+    drawn = figures.losses_figure(minimax_loss_report).svg
     assert 'id="l-bound-0"' in drawn
 
 
-def test_what_is_read_out_at_a_step_gives_each_group_its_own_error(of_minimax_loss):
-    steps = of_minimax_loss.curves.steps
-    told = slider_data(of_minimax_loss, [[] for _ in steps])["data"]["steps"]
+def test_the_spoken_text_of_a_step_has_each_groups_own_error(minimax_loss_report):
+    steps = minimax_loss_report.curves.steps
+    told = slider_data(minimax_loss_report, [[] for _ in steps])["data"]["steps"]
     for step, each in zip(steps, told, strict=True):
         first, second = (
             format_share(error / group.observed_total_variance)
-            for error, group in zip(step.errors, of_minimax_loss.pca.groups, strict=True)
+            for error, group in zip(step.errors, minimax_loss_report.pca.groups, strict=True)
         )
         assert f"group 00 {first}" in each["announcement"]
         assert f"group 01 {second}" in each["announcement"]

@@ -24,7 +24,7 @@ CODES = np.unique(ROWS.labels, return_inverse=True)[1]
 
 
 @pytest.fixture(params=KINDS)
-def there(request):
+def to_device(request):
     """Moves a numpy array to the device."""
     return device_of(request.param)
 
@@ -35,10 +35,10 @@ def torch():
 
 
 @parametrize_diagonal(numbers=BLOCKS, weighted=[False, True], offset=[3.0, 1e6])
-def test_moments_are_those_of_numpy(there, weighted, offset, numbers):
+def test_moments_are_those_of_numpy(to_device, weighted, offset, numbers):
     rows = random_rows(2, n=5000, p=6, groups=("a", "b", "c"), offset=offset)
     weights = rows.weights if weighted else None
-    source = open_group_rows(there(rows.X), rows.labels, weights)
+    source = open_group_rows(to_device(rows.X), rows.labels, weights)
     assert isinstance(source, DeviceRows)
     moments = compute_group_moments(replace(source, block_entries=numbers))
     assert_moments(moments, reference_moments(rows.X, rows.labels, weights))
@@ -58,8 +58,8 @@ def test_moments_are_those_of_numpy(there, weighted, offset, numbers):
     ],
     numbers=[None, 1],
 )
-def test_labels_may_lie_there_too(there, labels, numbers):
-    source = open_group_rows(there(ROWS.X), there(labels))
+def test_labels_may_lie_there_too(to_device, labels, numbers):
+    source = open_group_rows(to_device(ROWS.X), to_device(labels))
     moments = compute_group_moments(
         source if numbers is None else replace(source, block_entries=numbers)
     )
@@ -67,80 +67,80 @@ def test_labels_may_lie_there_too(there, labels, numbers):
     assert {type(label) for label in moments.labels} == {type(labels.tolist()[0])}
 
 
-def test_a_group_of_one_row_and_rows_sorted_by_group(there):
+def test_a_group_of_one_row_and_rows_sorted_by_group(to_device):
     labels = np.sort(CODES)
     labels[-1] = 9
-    for named in (labels, there(labels)):
-        source = replace(open_group_rows(there(ROWS.X), named), block_entries=1)
+    for named in (labels, to_device(labels)):
+        source = replace(open_group_rows(to_device(ROWS.X), named), block_entries=1)
         assert_moments(compute_group_moments(source), reference_moments(ROWS.X, labels.tolist()))
 
 
 @pytest.mark.parametrize("weighted", [False, True])
-def test_a_group_that_begins_with_outliers_loses_no_digits(there, weighted):
+def test_a_group_that_begins_with_outliers_loses_no_digits(to_device, weighted):
     X = np.random.default_rng(4).normal(size=(5000, 3))
     X[:2] = 1e8
     X[2500:] += 1e3
     # The outliers weigh nearly nothing, so that what they would spoil is not drowned by them.
     weights = np.where(np.arange(5000) < 2, 1e-30, 1.0) if weighted else None
-    source = replace(open_group_rows(there(X), ["a"] * 5000, weights), block_entries=1)
+    source = replace(open_group_rows(to_device(X), ["a"] * 5000, weights), block_entries=1)
     assert_moments(compute_group_moments(source), reference_moments(X, ["a"] * 5000, weights))
 
 
-def test_a_column_that_is_constant_in_a_group_has_no_variance(there):
+def test_a_column_that_is_constant_in_a_group_has_no_variance(to_device):
     X = np.where(np.arange(6) == 2, 0.1 + 1e6, ROWS.X)
-    moments = compute_group_moments(replace(open_group_rows(there(X), CODES), block_entries=1))
+    moments = compute_group_moments(replace(open_group_rows(to_device(X), CODES), block_entries=1))
     assert not moments.scatters[:, 2, :].any()
 
 
 @parametrize_diagonal(value=[np.nan, np.inf, -np.inf], weighted=[False, True])
-def test_what_is_not_finite_is_named_as_in_numpy(there, value, weighted):
+def test_non_finite_numbers_are_named_as_in_numpy(to_device, value, weighted):
     X = ROWS.X.copy()
     X[4321, 4] = X[4700, 1] = value
     weights = (np.arange(5000) != 4321).astype(float) if weighted else None
     with pytest.raises(InvalidInput) as expected:
         GroupMoments.from_rows(X, CODES, weights)
-    for labels in (ROWS.labels, there(CODES)):
+    for labels in (ROWS.labels, to_device(CODES)):
         with pytest.raises(
             InvalidInput, match=r"row 4322 \(index 4321\), column 5 \(index 4\)\."
         ) as caught:
             compute_group_moments(
-                replace(open_group_rows(there(X), labels, weights), block_entries=1)
+                replace(open_group_rows(to_device(X), labels, weights), block_entries=1)
             )
         assert caught.value.args[:2] == expected.value.args[:2]
     model = FairPCA(2).fit(ROWS.X, sensitive_features=CODES)
     for use in (model.transform, model.score, model.subspace_.transform):
         with pytest.raises(InvalidInput, match=r"row 4322 \(index 4321\), column 5 \(index 4\)\."):
-            use(there(X))
+            use(to_device(X))
     with pytest.raises(InvalidInput, match=r"row 1 \(index 0\), column 2 \(index 1\)"):
-        model.inverse_transform(there(np.array([[0.0, value]])))
+        model.inverse_transform(to_device(np.array([[0.0, value]])))
 
 
 @pytest.mark.parametrize("weighted", [False, True])
-def test_rows_with_missing_values_are_dropped_and_counted(there, weighted):
+def test_rows_with_missing_values_are_dropped_and_counted(to_device, weighted):
     X, labels = ROWS.X.copy(), ROWS.labels.astype(object)
     X[[0, 17, 4999], [1, 2, 3]] = np.nan
     labels[[17, 30]] = None
     kept = ~np.isin(np.arange(5000), [0, 17, 30, 4999])
     weights = np.where(np.arange(5000) % 7 == 0, 0, ROWS.weights) if weighted else None
-    source = open_group_rows(there(X), labels, weights, "drop")
+    source = open_group_rows(to_device(X), labels, weights, "drop")
     moments = compute_group_moments(replace(source, block_entries=1))
     given = None if weights is None else weights[kept]
     assert_moments(moments, reference_moments(X[kept], labels[kept].tolist(), given))
     assert moments.n_dropped == 4
     X[40, 5] = np.inf
     with pytest.raises(InvalidInput, match="infinity"):
-        compute_group_moments(open_group_rows(there(X), labels, weights, "drop"))
+        compute_group_moments(open_group_rows(to_device(X), labels, weights, "drop"))
 
 
 def test_only_sums_leave_the_device(torch, monkeypatch):
     """No block of rows is brought to the host, however many there are."""
     sizes = []
 
-    def watched(array):
+    def record_sizes(array):
         sizes.append(array.numel())
         return to_numpy(array)
 
-    monkeypatch.setattr(summing, "to_numpy", watched)
+    monkeypatch.setattr(summing, "to_numpy", record_sizes)
     monkeypatch.setattr(DeviceRows, "blocks", None)
     source = open_group_rows(torch.tensor(ROWS.X), torch.tensor(CODES))
     assert_moments(

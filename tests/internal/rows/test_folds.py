@@ -8,7 +8,7 @@ from fairspan.extending import CodedLabels
 from fairspan.rows.folds import Folds
 
 
-def test_of_every_ten_consecutive_rows_one_is_in_each_fold():
+def test_each_fold_has_one_of_ten_consecutive_rows():
     folds = Folds(10, seed=3).folds_of_positions(np.arange(5_000)).reshape(-1, 10)
     assert (np.sort(folds, axis=1) == np.arange(10)).all()
     # Not always in the same order, so that nothing periodic in the rows can follow the folds.

@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from dropped_rows import SOURCES, shown
+from dropped_rows import SOURCES, frame_of_features
 from fairspan.moments.fold_moments import compute_fold_moments
 from fairspan.rows.aggregation import with_row_offsets
 from fairspan.rows.folds import Folds
@@ -21,7 +21,7 @@ def test_rows_keep_their_folds_when_others_are_dropped(source, on_missing, tmp_p
         filled = MappedRows(rows, without_missing_cells)
         return [part.counts.tolist() for part in compute_fold_moments(filled, Folds(7)).by_fold]
 
-    assert rows_by_fold(source(tmp_path)) == rows_by_fold(shown())
+    assert rows_by_fold(source(tmp_path)) == rows_by_fold(frame_of_features())
 
 
 def without_missing_cells(block):

@@ -16,7 +16,7 @@ from fairspan.rows.files.file_rows import block_sigint
 
 
 @pytest.fixture
-def parted(tmp_path):
+def file_of_row_groups(tmp_path):
     rng = np.random.default_rng(0)
     frame = pd.DataFrame(rng.standard_normal((1_000, 4)), columns=list("wxyz"))
     frame["g"] = rng.choice(["a", "b"], 1_000)
@@ -33,8 +33,8 @@ class Killing(MomentsAggregator):
 
 
 @pytest.mark.long
-def test_a_killed_process_raises_an_error_that_names_it(parted):
-    rows = replace(FileRows.open(parted, ["g"]), n_jobs=2)
+def test_a_killed_process_raises_an_error_that_names_it(file_of_row_groups):
+    rows = replace(FileRows.open(file_of_row_groups, ["g"]), n_jobs=2)
     with pytest.raises(FairspanError, match="reader processes was killed"):
         rows.aggregate(Killing())
 

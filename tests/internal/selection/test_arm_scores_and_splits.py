@@ -21,7 +21,7 @@ def splits_of(strata, number, test_size=0.3, seed=5):
     return [stratified_split(strata, test_size, seed, index) for index in range(number)]
 
 
-def two_way(scores):
+def fit_two_way(scores):
     """arm_i + split_j by least squares on indicator columns; the first split is zero."""
     arms, splits = np.nonzero(~np.isnan(scores))
     columns = np.zeros((len(arms), scores.shape[0] + scores.shape[1]))
@@ -38,7 +38,7 @@ def test_split_effects_are_the_least_squares_solution(seed):
     counts = rng.integers(1, 8, size=6)
     scores = rng.normal(size=(6, counts.max()))
     scores[np.arange(counts.max()) >= counts[:, None]] = np.nan
-    arms, effects = two_way(scores)
+    arms, effects = fit_two_way(scores)
     np.testing.assert_allclose(split_effects(scores), effects, atol=1e-12)
     np.testing.assert_allclose(least_squares_means(scores), arms + effects.mean(), atol=1e-12)
 
@@ -66,21 +66,27 @@ def test_no_group_is_lost():
 
 @pytest.mark.parametrize("name", ["sensitive_features", "fpca__sensitive_features"])
 def test_rows_are_split_within_groups_and_classes(name):
-    def together(*columns):
+    def combine_codes(*columns):
         return np.unique(np.column_stack(columns), axis=0, return_inverse=True)[1].ravel()
 
     codes = stratification_codes(FairPCA(), X, None, {"sensitive_features": GROUPS}, 90)
 
-    def same(found, expected):
+    def assert_same_partition(found, expected):
         assert len(set(zip(found, expected, strict=True))) == len(set(found)) == len(set(expected))
 
-    same(stratification_codes(PCA(), X, Y, {name: GROUPS}, 90), codes)
-    same(
+    assert_same_partition(stratification_codes(PCA(), X, Y, {name: GROUPS}, 90), codes)
+    assert_same_partition(
         stratification_codes(LogisticRegression(), X, Y, {name: GROUPS.tolist()}, 90),
-        together(codes, Y),
+        combine_codes(codes, Y),
     )
-    same(stratification_codes(LogisticRegression(), X, Y, {}, 90), Y)
-    same(stratification_codes(Ridge(), X, Y, {name: None}, 90), np.zeros(90, dtype=int))
+    assert_same_partition(stratification_codes(LogisticRegression(), X, Y, {}, 90), Y)
+    assert_same_partition(
+        stratification_codes(Ridge(), X, Y, {name: None}, 90), np.zeros(90, dtype=int)
+    )
     frame = pd.DataFrame(X, columns=list("vwxyz")).assign(sex=GROUPS, y=Y)
-    same(stratification_codes(PCA(), frame, None, {name: ["sex", "y"]}, 90), together(codes, Y))
-    same(stratification_codes(PCA(), pl.DataFrame(frame), None, {name: "sex"}, 90), codes)
+    assert_same_partition(
+        stratification_codes(PCA(), frame, None, {name: ["sex", "y"]}, 90), combine_codes(codes, Y)
+    )
+    assert_same_partition(
+        stratification_codes(PCA(), pl.DataFrame(frame), None, {name: "sex"}, 90), codes
+    )

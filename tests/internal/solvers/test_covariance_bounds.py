@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from case_selection import mark_most_long
+from different_groups import beyond, covariance_gap, figures, figures_of_equal_means, fit
 from fairspan import CovarianceParity, MeanParity, TotalError
 from fairspan.certificates.proofs import CovarianceDifferenceProof, CovarianceTraceProof
 from fairspan.errors import IncompatibleParameters
@@ -14,10 +15,9 @@ from fairspan.problem.limits import CovarianceDifferenceLimit
 from fairspan.solvers.covariance_ascent import best_feasible_subspace, local_ascent
 from fairspan.solvers.covariance_bounds import scalar_dual_multiplier, solve_semidefinite_relaxation
 from problems import build_problem, random_basis
-from rows_apart import beyond, covariance_gap, figures, fit, of_equal_means
 
 
-def proven_by(multipliers, S, D, limit, basis):
+def prove_bound(multipliers, S, D, limit, basis):
     """The upper bound on tr(V'SV), which must not depend on the subspace it is told at."""
     problem = build_problem([S], basis.shape[1], TotalError())
     problem = replace(problem, limit=CovarianceDifferenceLimit(D, limit))
@@ -55,7 +55,7 @@ def test_the_bound_is_the_optimum_of_the_program_with_a_schur_complement(seed):
         warnings.simplefilter("ignore")
         conic.solve(cvxpy.CLARABEL)
     multipliers, start = solve_semidefinite_relaxation(S, D, d, limit)
-    bound = proven_by(multipliers, S, D, limit, start)
+    bound = prove_bound(multipliers, S, D, limit, start)
     assert bound == pytest.approx(conic.value, abs=1e-5 * np.trace(S))
     best = best_feasible_subspace(S, D, limit, [start])
     np.testing.assert_allclose(best.T @ best, np.eye(d), atol=1e-12)
@@ -86,7 +86,7 @@ def test_other_solvers_and_too_many_features_are_refused():
 @pytest.mark.parametrize("share", mark_most_long([0.3, 0.8, 0.1], 3))
 def test_no_other_start_of_an_ascent_ends_higher(share):
     limit = share * covariance_gap(fit(MeanParity(), 3))
-    S, D, _ = of_equal_means()
+    S, D, _ = figures_of_equal_means()
     found = fit(CovarianceParity(tolerance=limit), 3)
     rng = np.random.default_rng(1)
     ended = [local_ascent(S, D, limit, random_basis(rng, len(S), 3)) for _ in range(6)]
@@ -123,7 +123,7 @@ def test_the_scalar_bound_is_found_far_from_zero(sign):
 
 @pytest.mark.parametrize("nu", [-0.4, 0.0, 0.7])
 @pytest.mark.parametrize("trace", [-5.0, 0.0, 5.0])
-def test_what_a_number_proves_is_its_formula_whatever_the_difference_sums_to(nu, trace):
+def test_the_bound_of_a_scalar_multiplier_is_its_formula_at_any_trace(nu, trace):
     rng = np.random.default_rng(11)
     p, d, limit = 6, 2, 0.5
     S, D = (each @ each.T for each in rng.standard_normal((2, p, p)))

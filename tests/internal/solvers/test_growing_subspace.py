@@ -52,13 +52,13 @@ def fit_both(matrices, d, criterion, tol=1e-9):
     return solver.solve(first, tol), solve_growing(second, solver, tol)
 
 
-def with_spectrum(rng, values):
+def random_matrix(rng, values):
     turn = np.linalg.qr(rng.standard_normal((len(values), len(values))))[0]
     matrix = (turn * values) @ turn.T
     return (matrix + matrix.T) / 2
 
 
-def out_of_sight(p, d):
+def hide_leading_eigenvector(p, d):
     """A group whose leading eigenvector is at right angles to where iterations start."""
     start = np.random.default_rng(0).standard_normal((p, d + 6))
     beside = np.random.default_rng(5).standard_normal((p, p - start.shape[1]))
@@ -73,14 +73,14 @@ def out_of_sight(p, d):
     "criterion", [MinimaxLoss(), MinimaxError(), ErrorGap(), TotalError()], ids=str
 )
 def test_an_eigenvector_that_the_iteration_never_sees_is_found_by_the_proof(criterion):
-    dense, projected = fit_both(out_of_sight(300, 1), 1, criterion)
+    dense, projected = fit_both(hide_leading_eigenvector(300, 1), 1, criterion)
     assert projected.status == "optimal"
     assert projected.objective == pytest.approx(dense.objective, rel=1e-9)
     assert projected.lower_bound <= dense.objective * (1 + 1e-9)
 
 
 def test_losses_are_measured_against_the_optimum_that_the_proof_found():
-    problem = build_problem(out_of_sight(300, 1), 1, MinimaxLoss())
+    problem = build_problem(hide_leading_eigenvector(300, 1), 1, MinimaxLoss())
     solve_growing(problem, BoundarySearch(), 1e-9)
     assert problem.best_errors[0] == pytest.approx(problem.second_moments.traces[0] - 5, rel=1e-9)
 
@@ -97,7 +97,7 @@ def test_nash_welfare_is_proven_in_any_unit(k, unit):
 @pytest.mark.parametrize("unit", mark_most_slow([1e6, 1e-6, 1e-3], 3))
 def test_the_robust_error_gap_is_proven_in_any_unit(unit):
     rng = np.random.default_rng(3)
-    matrices = np.array([with_spectrum(rng, 0.97 ** np.arange(120)) for _ in range(2)])
+    matrices = np.array([random_matrix(rng, 0.97 ** np.arange(120)) for _ in range(2)])
     dense, projected = fit_both(unit * matrices, 3, RobustErrorGap())
     assert projected.status == "optimal"
     assert projected.objective == pytest.approx(dense.objective, rel=1e-8)
@@ -115,11 +115,11 @@ def test_nash_welfare_falls_with_the_logarithm_of_what_is_lacking():
         assert solution.gap <= tol
 
 
-def test_what_cancels_in_a_mixture_counts_as_rounding_of_its_ceilings():
+def test_cancellation_in_a_mixture_counts_as_rounding_of_its_ceilings():
     """Two groups that hardly differ: nothing below the rounding of either is proven."""
     rng = np.random.default_rng(1)
-    large = with_spectrum(rng, np.exp(-np.arange(60) / 10.0))
-    slight = 1e-15 * with_spectrum(rng, np.ones(60))
+    large = random_matrix(rng, np.exp(-np.arange(60) / 10.0))
+    slight = 1e-15 * random_matrix(rng, np.ones(60))
     problem = build_problem([large + slight, large], 2, EqualError())
     second = problem.second_moments
     weights = np.array([1.0, -1.0])
@@ -137,7 +137,7 @@ def test_what_cancels_in_a_mixture_counts_as_rounding_of_its_ceilings():
 def test_a_factor_proves_what_lies_next_to_any_subspace():
     """Also one that is no union of eigenspaces: just above the largest eigenvalue, and no lower."""
     rng = np.random.default_rng(6)
-    matrix = with_spectrum(rng, np.linspace(0.1, 3, 12))
+    matrix = random_matrix(rng, np.linspace(0.1, 3, 12))
     basis = np.linalg.qr(rng.standard_normal((12, 4)))[0]
     beside = np.eye(12) - basis @ basis.T
     largest = float(np.linalg.eigvalsh(beside @ matrix @ beside)[-1])
@@ -170,10 +170,10 @@ def test_a_subspace_of_all_dimensions_lacks_nothing():
     assert space.project_mixture(np.array([0.3, 0.7])).top_sum_excess(2, 0.0) == 0.0
 
 
-def test_what_a_subspace_lacks_is_proven_of_all_mixtures_together():
+def test_sums_outside_a_subspace_are_bounded_for_all_mixtures_together():
     """Beside a subspace of some coordinates, for the groups and for mixtures of either sign."""
     rng = np.random.default_rng(2)
-    matrices = [1e-3 * with_spectrum(rng, 0.8 ** np.arange(80)) for _ in range(2)]
+    matrices = [1e-3 * random_matrix(rng, 0.8 ** np.arange(80)) for _ in range(2)]
     second = build_problem(matrices, 2, MinimaxError()).second_moments
     space = SearchSubspace.from_basis(second, second.n_ritz(2), np.eye(80)[:, :8])
     mixtures = [np.array(each) for each in ((0.4, 0.6), (0.41, 0.59), (1.2, -0.2), (1.0, 0.0))]
@@ -198,12 +198,12 @@ CRITERIA = (
     LeastVariance(),
     *RELATIVE,
 )
-WITH_RATES = [(criterion, rate) for criterion in CRITERIA for rate in (0.5, 3, 8)]
+CRITERIA_AND_RATES = [(criterion, rate) for criterion in CRITERIA for rate in (0.5, 3, 8)]
 
 
 @pytest.mark.sweep
 @pytest.mark.parametrize(
-    ("criterion", "rate"), mark_most_slow(select_cases(WITH_RATES, 5), 2), ids=str
+    ("criterion", "rate"), mark_most_slow(select_cases(CRITERIA_AND_RATES, 5), 2), ids=str
 )
 def test_nearly_flat_spectra_are_solved_as_if_never_projected(criterion, rate):
     rng = np.random.default_rng(3)
@@ -211,7 +211,7 @@ def test_nearly_flat_spectra_are_solved_as_if_never_projected(criterion, rate):
     for k in (2, 5):
         if k > 2 and isinstance(criterion, RobustErrorGap | EqualError):
             continue
-        matrices = np.array([with_spectrum(rng, values) for _ in range(k)])
+        matrices = np.array([random_matrix(rng, values) for _ in range(k)])
         dense, projected = fit_both(matrices, 3, criterion)
         slack = 1e-9 * build_problem(matrices, 3, criterion).total_variance
         assert projected.status == dense.status == "optimal"
@@ -323,7 +323,7 @@ def test_many_groups_are_solved_without_a_subspace_that_would_be_as_large():
     p, d = 520, 10
     rng = np.random.default_rng(58)
     scales = np.arange(1, p + 1) ** -1.0
-    covariances = [with_spectrum(rng, scales) for _ in range(12)]
+    covariances = [random_matrix(rng, scales) for _ in range(12)]
     few = GroupMoments.from_covariances(covariances[:2])
     many = GroupMoments.from_covariances(covariances)
     model = FairPCA(d, criterion=TotalError())

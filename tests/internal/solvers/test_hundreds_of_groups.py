@@ -30,7 +30,7 @@ def pairwise(problem, penalty):
     return AffinePieces(rows, np.zeros(len(rows)))
 
 
-def gap_alone(k):
+def gap_pieces(k):
     return AffinePieces(np.vstack([np.eye(k), -np.eye(k)]), np.zeros(2 * k), Blocks((0, k)))
 
 
@@ -177,7 +177,7 @@ def test_fifty_groups_are_answered_honestly(criterion):
 def test_the_gap_alone_starts_where_its_weights_do_not_cancel(n_uncounted):
     rng = np.random.default_rng(3)
     problem = build_problem(random_moments(rng, 5 + n_uncounted, 8), 2, TotalError())
-    gap = gap_alone(5)
+    gap = gap_pieces(5)
     nothing = np.zeros((len(gap.offsets), n_uncounted))
     gap = replace(gap, coefficients=np.hstack([gap.coefficients, nothing]))
     relaxation = Relaxation(problem, gap)
@@ -255,12 +255,12 @@ def test_a_panic_of_the_conic_solver_is_no_solution():
 
 @pytest.mark.parametrize("p", [8, 160])
 def test_a_search_without_the_conic_solver_ends_with_what_it_has(monkeypatch, p):
-    def panics(*arguments):
+    def return_nan(*arguments):
         return np.full(4, np.nan), np.full((6, 6), np.nan)
 
-    problem = build_problem(tied(4, p, 0), 2, MinimaxLoss())
+    problem = build_problem(tied_moments(4, p, 0), 2, MinimaxLoss())
     expected = DualNewton().solve(problem, 1e-9)
-    monkeypatch.setattr(relaxation, "solve_saddle_point", panics)
+    monkeypatch.setattr(relaxation, "solve_saddle_point", return_nan)
     found = DualNewton().solve(problem, 1e-9)
     assert found.lower_bound <= expected.objective <= found.objective * (1 + 1e-9)
     assert found.gap <= 0.1 * found.objective
@@ -329,7 +329,7 @@ def test_the_model_is_right_to_second_order(criterion, block):
     assert misses[1] <= 2e-3 * misses[0] + 1e-14
 
 
-def tied(k, p, seed):
+def tied_moments(k, p, seed):
     """Groups that vary along unrelated axes: the relaxed optimum has a tie."""
     rng = np.random.default_rng(seed)
     sizes = [np.exp(-np.arange(p) * rng.uniform(3, 8) / p) * rng.uniform(0.5, 2) for _ in range(k)]
@@ -340,7 +340,7 @@ def tied(k, p, seed):
 def test_a_tie_at_the_optimum_takes_few_eigenproblems():
     # Cutting planes alone took 80 to 340, and stalled at 1e-6 on some.
     for p, k, d in [(50, 8, 10), (60, 16, 10), (160, 16, 10)]:
-        problem = build_problem(tied(k, p, 0), d, MinimaxLoss())
+        problem = build_problem(tied_moments(k, p, 0), d, MinimaxLoss())
         assert solve_relaxation(problem, 1e-11).n_eigenproblems <= 30
 
 
@@ -358,7 +358,7 @@ def test_damped_steps_do_not_end_the_search_before_the_gap_is_closed(seed, k, p,
 
 def test_multipliers_that_cancel_are_no_start():
     # The least gap of three groups: even weights of all ordered pairs leave no mixture at all.
-    solve_relaxation(build_problem(tied(3, 8, 1), 2, ErrorGap(1e6)), 1e-9 * 1e6)
+    solve_relaxation(build_problem(tied_moments(3, 8, 1), 2, ErrorGap(1e6)), 1e-9 * 1e6)
 
 
 def test_descents_of_scores_that_bend_converge_like_newtons_method():
@@ -366,7 +366,7 @@ def test_descents_of_scores_that_bend_converge_like_newtons_method():
     for seed in range(5):
         rng = np.random.default_rng(seed)
         d = int(rng.integers(2, 8))
-        problem = build_problem(tied(4, 20, seed), d, NashWelfare())
+        problem = build_problem(tied_moments(4, 20, seed), d, NashWelfare())
         start = problem.second_moments.leading(1 / problem.second_moments.traces, d).vectors
         local, n_steps = descend(problem, start)
         assert n_steps <= 20

@@ -13,20 +13,20 @@ from problems import (
     problem_from_moments,
     random_moments,
 )
-from real_data import MORE_GROUPS, load
+from real_data import MANY_GROUP_NAMES, load
 
 DIMENSIONS = (1, 3, 10)
 
 
-@pytest.fixture(scope="module", params=MORE_GROUPS)
-def real(request):
+@pytest.fixture(scope="module", params=MANY_GROUP_NAMES)
+def real_moments(request):
     rows = load(request.param)
     return request.param, GroupMoments.from_rows(rows.z_scored(ddof=0), rows.groups)
 
 
 @pytest.mark.parametrize("d", mark_most_slow(DIMENSIONS[::-1], 3))
-def test_the_relaxation_alone_and_its_rank(real, d):
-    _, moments = real
+def test_the_relaxation_alone_and_its_rank(real_moments, d):
+    _, moments = real_moments
     problem = problem_from_moments(moments, d, MinimaxLoss())
     check_reduction(problem, solve_relaxation(problem))
 

@@ -24,10 +24,10 @@ from numpy_reference import projector_distance
 from problems import basis_errors, build_problem, random_basis, random_moments, top_sum
 from real_data import load
 
-EACH = np.eye(2)
+IDENTITY_COEFFICIENTS = np.eye(2)
 
 
-def search_of(matrices, d, coefficients=EACH, *, constrained=False):
+def make_search(matrices, d, coefficients=IDENTITY_COEFFICIENTS, *, constrained=False):
     criterion = EqualError() if constrained else MinimaxError()
     problem = build_problem(np.array(matrices, dtype=float), d, criterion)
 
@@ -49,7 +49,7 @@ def prove(search):
 def test_the_bound_at_any_weight_is_below_every_subspace(seed):
     rng = np.random.default_rng(seed)
     matrices = random_moments(rng, 2, 5)
-    search = search_of(matrices, 2)
+    search = make_search(matrices, 2)
     for t in rng.uniform(0, 1, 5):
         contact = search.solve_at(t)
         for _ in range(100):
@@ -65,13 +65,13 @@ def random_searches(constrained):
         p = int(rng.integers(2, 13))
         d = int(rng.integers(1, p))
         matrices = random_moments(rng, 2, p)
-        coefficients = EACH
+        coefficients = IDENTITY_COEFFICIENTS
         if constrained:
             pooled = matrices.mean(axis=0)
             errors = basis_errors(matrices, np.linalg.eigh(pooled)[1][:, ::-1][:, :d])
             sign = 1.0 if errors[0] >= errors[1] else -1.0
             coefficients = np.array([[0.5, 0.5], [sign, -sign]])
-        search = search_of(matrices, d, coefficients, constrained=constrained)
+        search = make_search(matrices, d, coefficients, constrained=constrained)
         left, right = search.solve_at(0.0), search.solve_at(1.0)
         if left.residual > 0 > right.residual:
             search.refine_bracket(left, right)
@@ -97,7 +97,7 @@ def test_random_problems_are_closed_in_few_steps(constrained, most):
 
 def test_a_subspace_beyond_the_constraint_is_not_taken():
     matrices = random_moments(np.random.default_rng(0), 2, 4)
-    search = search_of(matrices, 2, np.array([[0.5, 0.5], [1.0, -1.0]]), constrained=True)
+    search = make_search(matrices, 2, np.array([[0.5, 0.5], [1.0, -1.0]]), constrained=True)
     search.solve_at(0.0)
     assert (search.upper, search.basis) == (np.inf, None)
 
@@ -158,7 +158,7 @@ def test_a_large_penalty_of_low_rank_or_common_axes_ends_without_a_warning(seed)
     assert solution.lower_bound <= solution.objective
 
 
-def edge(seed, n_fixed, n_tied, n_free, p=9):
+def make_tied_edge(seed, n_fixed, n_tied, n_free, p=9):
     """Two matrices whose sum has an eigenvalue of multiplicity n_tied at position d."""
     rng = np.random.default_rng(seed)
     spectrum = np.r_[np.linspace(9, 7, n_fixed), np.full(n_tied, 4.0)]
@@ -181,7 +181,7 @@ def difference_of(second_moments, basis):
     ("n_fixed", "n_tied", "n_free"), [(0, 2, 1), (2, 5, 2), (1, 6, 4), (3, 4, 3), (0, 9, 4)]
 )
 def test_every_point_of_the_edge_is_reached_without_leaving_it(n_fixed, n_tied, n_free):
-    second_moments, leading, ends = edge(n_tied, n_fixed, n_tied, n_free)
+    second_moments, leading, ends = make_tied_edge(n_tied, n_fixed, n_tied, n_free)
     assert leading.n_untied == n_fixed
     low, high = (difference_of(second_moments, each) for each in ends)
     assert low < high
@@ -198,7 +198,7 @@ def test_every_point_of_the_edge_is_reached_without_leaving_it(n_fixed, n_tied, 
 
 
 def test_ends_of_the_edge_are_extreme():
-    second_moments, leading, ends = edge(1, 1, 4, 2)
+    second_moments, leading, ends = make_tied_edge(1, 1, 4, 2)
     low, high = (difference_of(second_moments, each) for each in ends)
     rng = np.random.default_rng(0)
     for _ in range(200):
@@ -207,7 +207,7 @@ def test_ends_of_the_edge_are_extreme():
         assert low - 1e-10 <= difference_of(second_moments, basis) <= high + 1e-10
 
 
-def test_the_foot_of_what_was_only_taken_as_tied_is_on_the_supporting_line():
+def test_the_foot_of_a_near_tie_is_on_the_supporting_line():
     # The mixture with weights (1, 0) has eigenvalues 3, 2 and 1.9, of which two are taken as tied.
     problem = build_problem([np.diag([3.0, 2.0, 1.9]), np.diag([1.0, 1.0, 5.0])], 2, MinimaxError())
     ends = supporting_contact(problem, 0.0, 0.2)
@@ -257,23 +257,25 @@ def test_a_zero_is_found(p, d, seed):
     half = np.random.default_rng(seed).standard_normal((p, p))
     difference = half + half.T
 
-    def captured(basis):
+    def captured_difference(basis):
         return float(np.vdot(basis, difference @ basis))
 
-    low, high = captured(first), captured(last)
+    low, high = captured_difference(first), captured_difference(last)
     for share in (1e-6, 0.2, 0.9):
         level = low + share * (high - low)
         turned = 1.0 if low > high else -1.0
         basis = GrassmannGeodesic(first, last).find_root(
-            lambda b, level=level, turned=turned: turned * (captured(b) - level),
+            lambda b, level=level, turned=turned: turned * (captured_difference(b) - level),
             (turned * (low - level), turned * (high - level)),
             0.0,
         )
         np.testing.assert_allclose(basis.T @ basis, np.eye(d), atol=1e-14)
-        assert captured(basis) == pytest.approx(level, abs=1e-13 * np.abs(difference).sum())
+        assert captured_difference(basis) == pytest.approx(
+            level, abs=1e-13 * np.abs(difference).sum()
+        )
 
 
-def test_what_is_enough_ends_the_search():
+def test_a_value_within_the_tolerance_ends_the_search():
     path, calls = GrassmannGeodesic(*np.eye(2)[:, :, None]), []
 
     def function(basis):

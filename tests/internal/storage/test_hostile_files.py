@@ -117,7 +117,7 @@ NUMBERS = {
 }
 
 
-def test_what_these_vary_is_loaded(tmp_path):
+def test_the_archive_without_changes_is_loaded(tmp_path):
     write_archive(tmp_path / "out", "moments", MOMENTS, ARRAYS)
     assert fs.GroupMoments.load(tmp_path / "out").labels == ["a", "b"]
 
@@ -159,7 +159,7 @@ def npy_header(dtype, shape):
     return file.getvalue()
 
 
-def packed(path, members, compression=zipfile.ZIP_STORED):
+def write_members(path, members, compression=zipfile.ZIP_STORED):
     """Write members as they are, a header that lists them before them."""
     names = sorted({name.removesuffix(".npy") for name, _ in members})
     header = {"format": "fairspan.moments", "version": 2, "arrays": names, **MOMENTS}
@@ -170,18 +170,18 @@ def packed(path, members, compression=zipfile.ZIP_STORED):
             archive.writestr(name, content)
 
 
-def usual(**changed):
+def usual_members(**changed):
     return [(f"{name}.npy", npy(each)) for name, each in (ARRAYS | changed).items()]
 
 
 @pytest.mark.filterwarnings("ignore:Duplicate name")
 @pytest.mark.parametrize("name", ["weights.npy", "header.npy"])
 def test_a_member_twice(tmp_path, name):
-    packed(tmp_path / "out", [*usual(), (name, npy(np.ones(2)))])
+    write_members(tmp_path / "out", [*usual_members(), (name, npy(np.ones(2)))])
     assert f"{name} is duplicated" in assert_refused(tmp_path / "out")
 
 
-def refused_in_little_memory(path):
+def assert_refused_in_little_memory(path):
     tracemalloc.start()
     try:
         message = assert_refused(path)
@@ -193,28 +193,28 @@ def refused_in_little_memory(path):
 
 def test_a_small_file_does_not_unpack_to_a_large_one(tmp_path):
     large = np.zeros((2, 500_000))
-    packed(tmp_path / "out", usual(triangles=large), zipfile.ZIP_DEFLATED)
+    write_members(tmp_path / "out", usual_members(triangles=large), zipfile.ZIP_DEFLATED)
     assert (tmp_path / "out").stat().st_size < 1e5
-    message = refused_in_little_memory(tmp_path / "out")
+    message = assert_refused_in_little_memory(tmp_path / "out")
     assert "bytes in a file of" in message
 
 
 def test_a_compressed_member_is_none_of_ours(tmp_path):
-    packed(tmp_path / "out", usual(), zipfile.ZIP_DEFLATED)
+    write_members(tmp_path / "out", usual_members(), zipfile.ZIP_DEFLATED)
     assert "is compressed or encrypted" in assert_refused(tmp_path / "out")
 
 
 @pytest.mark.parametrize("shape", [(2, 10**12), (2**62, 6), (10**6, 10**6, 10**6), (-2, -6)])
 def test_a_shape_that_the_file_has_no_room_for_is_not_made(tmp_path, shape):
-    members = [each for each in usual() if each[0] != "triangles.npy"]
-    packed(tmp_path / "out", [*members, ("triangles.npy", npy_header("<f8", shape))])
-    message = refused_in_little_memory(tmp_path / "out")
+    members = [each for each in usual_members() if each[0] != "triangles.npy"]
+    write_members(tmp_path / "out", [*members, ("triangles.npy", npy_header("<f8", shape))])
+    message = assert_refused_in_little_memory(tmp_path / "out")
     assert "triangles" in message
 
 
 def test_members_that_overlap(tmp_path):
     path = tmp_path / "out"
-    packed(path, usual(means=np.zeros((2, 3)), triangles=np.zeros((2, 6))))
+    write_members(path, usual_members(means=np.zeros((2, 3)), triangles=np.zeros((2, 6))))
     with zipfile.ZipFile(path) as archive:
         size = archive.getinfo("triangles.npy").file_size
     whole = bytearray(path.read_bytes())
@@ -397,7 +397,7 @@ KINDS += ["two columns alike", "few rows", "light"]
 
 
 @parametrize_diagonal(weighted=[False, True], kind=KINDS, sparse=[False, True])
-def test_what_rows_give_is_loaded_however_badly_it_is_rounded(tmp_path, kind, weighted, sparse):
+def test_moments_of_hard_rows_are_loaded_bit_for_bit(tmp_path, kind, weighted, sparse):
     X, labels, weights = hard_rows(kind)
     if sparse:
         X = X * (np.random.default_rng(1).random(X.shape) < 0.07)

@@ -32,7 +32,7 @@ from problems import (
     random_basis,
     random_moments,
 )
-from real_data import MORE_GROUPS, load
+from real_data import MANY_GROUP_NAMES, load
 
 # Relaxed minimax losses, standardized (ddof 0), about each group's mean, at d = 1, 3, 10.
 PUBLISHED = {
@@ -44,15 +44,15 @@ PUBLISHED = {
 DIMENSIONS = (1, 3, 10)
 
 
-@pytest.fixture(scope="module", params=MORE_GROUPS)
-def real(request):
+@pytest.fixture(scope="module", params=MANY_GROUP_NAMES)
+def real_moments(request):
     rows = load(request.param)
     return request.param, GroupMoments.from_rows(rows.z_scored(ddof=0), rows.groups)
 
 
 @pytest.mark.parametrize("d", DIMENSIONS)
-def test_exactly_d_components_reach_the_published_relaxation(real, d):
-    name, moments = real
+def test_exactly_d_components_reach_the_published_relaxation(real_moments, d):
+    name, moments = real_moments
     fair = FairPCA(d, criterion="minimax_loss", center="group").fit_moments(moments)
     published = PUBLISHED[name][DIMENSIONS.index(d)]
     solution = fair.solution_
@@ -89,8 +89,8 @@ NO_RANK = [("default_credit:group__education_sex6", criterion, 10) for criterion
     select_cases([(criterion, d) for criterion in OTHERS for d in DIMENSIONS], 3),
     ids=lambda value: getattr(value, "name", value),
 )
-def test_other_criteria_are_proven_on_real_data(real, d, criterion):
-    name, moments = real
+def test_other_criteria_are_proven_on_real_data(real_moments, d, criterion):
+    name, moments = real_moments
     solution = FairPCA(d, criterion=criterion, center="group").fit_moments(moments).solution_
     is_open = criterion.name == "robust_error_gap" or (name, criterion, d) in NO_RANK
     assert solution.status == ("open gap" if is_open else "optimal")
@@ -100,8 +100,8 @@ def test_other_criteria_are_proven_on_real_data(real, d, criterion):
     assert solution.objective == pytest.approx(value, rel=1e-9)
 
 
-def test_equal_errors_of_more_than_two_groups_are_refused(real):
-    _, moments = real
+def test_equal_errors_of_more_than_two_groups_are_refused(real_moments):
+    _, moments = real_moments
     with pytest.raises(IncompatibleParameters, match=r"received \d groups.*Use 'error_gap'"):
         FairPCA(10, criterion="equal_error").fit_moments(moments)
 

@@ -42,12 +42,12 @@ def random_problem(seed, k, criterion, allow_extra=False):
     return replace(problem, allow_extra=allow_extra), matrices
 
 
-def most_of(matrices, n_components, criterion):
+def largest_range(matrices, n_components, criterion):
     """Return the largest range of values: captured variance is between zero and the variance."""
-    most = reference_values(matrices, n_components, criterion)
+    values = reference_values(matrices, n_components, criterion)
     if isinstance(criterion, LeastVariance):
-        most = matrix_traces(matrices)
-    return (most / group_divisors(matrices, criterion)).max()
+        values = matrix_traces(matrices)
+    return (values / group_divisors(matrices, criterion)).max()
 
 
 @each_criterion
@@ -73,7 +73,7 @@ def test_the_weights_of_the_second_round_are_those_of_the_paper(criterion):
     leading = np.linalg.eigh(np.tensordot(even, matrices, axes=1))[1][:, -d:]
     captured = np.einsum("pd,gpq,qd->g", leading, matrices, leading)
     values = (reference_values(matrices, d, criterion) - captured) / divisors
-    raised = np.exp(0.5 * values / most_of(matrices, d, criterion))
+    raised = np.exp(0.5 * values / largest_range(matrices, d, criterion))
     bounds = [
         dual_bound(matrices, weights, d, criterion)
         for weights in (even, raised / raised.sum() / divisors)
@@ -91,7 +91,7 @@ def test_the_weights_of_the_second_round_are_those_of_the_paper(criterion):
 @pytest.mark.parametrize("seed", select_cases(range(8), 3))
 def test_regret_of_the_average_is_as_promised(seed, criterion, k, step):
     problem, matrices = random_problem(seed, k, criterion, allow_extra=True)
-    scale = most_of(matrices, problem.n_components, criterion)
+    scale = largest_range(matrices, problem.n_components, criterion)
     for rounds in (5, 50):
         solution = MultiplicativeWeights(step, rounds).solve(problem, 0.0)
         promised = scale * (np.log(k) / (step * len(solution.trace)) + step / 8)
@@ -157,7 +157,7 @@ def test_an_accuracy_is_kept(criterion):
     assert solver.step_size == pytest.approx(0.2 / 8)
     assert solver.max_iter == np.ceil(32 * np.log(3) / 0.2**2)
     problem, matrices = random_problem(5, 3, criterion, allow_extra=True)
-    scale = most_of(matrices, problem.n_components, criterion)
+    scale = largest_range(matrices, problem.n_components, criterion)
     optimum = DualNewton().solve(problem, 1e-9).objective
     assert solver.solve(problem, 0.0).objective <= optimum + 0.2 * scale
     for wrong in (0.0, -0.1, 1.5, 4e-12):
@@ -182,7 +182,7 @@ def test_the_steps_of_auto_close_what_one_small_step_leaves_open(d):
     assert len(auto.trace) <= 100
 
 
-def test_what_it_takes():
+def test_supported_problems_and_parameters():
     matrices = random_moments(np.random.default_rng(0), 3, 4)
     solver = MultiplicativeWeights()
     for criterion in MINIMAX:

@@ -81,7 +81,7 @@ def test_same_subspaces_as_printed(seed, retraction, returned):
 
 
 # z-scored, center "none", d = 3, radius 0.15; proven values for penalties 0.5 and 2.5.
-PROVEN = {
+PROVEN_OPTIMA = {
     "wine_quality:group__colour": (4.490052, 5.342261),
     "statlog_landsat:group__soil": (3.331157, 4.183118),
     "parkinsons:group__sex": (5.379888, 6.321996),
@@ -95,7 +95,7 @@ PROVEN = {
         ("magic:group__gamma", 1),
         *(
             pytest.param(name, which, marks=pytest.mark.slow)
-            for name in PROVEN
+            for name in PROVEN_OPTIMA
             for which in (0, 1)
             if (name, which) != ("magic:group__gamma", 1)
         ),
@@ -106,7 +106,7 @@ def test_paper_settings_never_end_below_the_proven_value(name, which):
     moments = GroupMoments.from_rows(rows.z_scored(ddof=0), rows.groups)
     problem = problem_from_moments(moments, 3, RobustErrorGap((0.5, 2.5)[which], 0.15), "none")
     solution = RiemannianSubgradient().solve(problem, 1e-9)
-    proven = PROVEN[name][which]
+    proven = PROVEN_OPTIMA[name][which]
     assert solution.objective >= proven * (1 - 1e-6)
     assert solution.lower_bound == pytest.approx(proven, rel=1e-6)
     assert len(solution.trace) == 20
@@ -199,7 +199,7 @@ def test_random_state():
         components("seven")
 
 
-def test_what_it_takes():
+def test_supported_problems_and_parameters():
     matrices = random_moments(np.random.default_rng(0), 2, 4)
     solver = RiemannianSubgradient()
     assert solver.unsupported_reason(build_problem(matrices, 2, ErrorGap())) is None

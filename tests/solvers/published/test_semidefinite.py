@@ -121,7 +121,7 @@ def test_rank_of_the_vertex(seed, criterion, k):
     assert hard.objective >= hard.lower_bound
 
 
-def test_what_it_takes():
+def test_supported_problems_and_parameters():
     solver = Semidefinite()
     matrices = random_moments(np.random.default_rng(0), 2, 4)
     for criterion in (TotalError(), MinimaxLoss(), ErrorGap(), RobustErrorGap(1.0, 0.0)):

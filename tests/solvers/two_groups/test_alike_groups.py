@@ -9,7 +9,7 @@ from fairspan import EqualError, FairPCA, GroupMoments
 FloatArray = npt.NDArray[np.float64]
 
 
-def alike(seed: int, p: int, share: float) -> FloatArray:
+def make_alike_groups(seed: int, p: int, share: float) -> FloatArray:
     """Return second moments of two groups of which the second varies more in every direction."""
     rng = np.random.default_rng(seed)
     rows, more = rng.standard_normal((2, p, p))
@@ -21,7 +21,7 @@ def alike(seed: int, p: int, share: float) -> FloatArray:
 @pytest.mark.parametrize("share", [1e-3, 1e-6])
 @pytest.mark.parametrize("seed", range(3))
 def test_the_answer_is_that_of_all_angles(seed: int, share: float, factor: float) -> None:
-    matrices = alike(seed, 2, share)
+    matrices = make_alike_groups(seed, 2, share)
     tolerance = factor * float(np.linalg.eigvalsh(matrices[1] - matrices[0])[0])
     moments = GroupMoments.from_covariances(matrices)
     found = FairPCA(1, criterion=EqualError(tolerance)).fit_moments(moments).solution_
@@ -42,7 +42,7 @@ def test_a_tolerance_near_the_least_gap_leaves_no_gap_open(seed: int) -> None:
     rng = np.random.default_rng(seed)
     p = int(rng.integers(3, 7))
     d = int(rng.integers(1, p))
-    matrices = alike(seed, p, float(10.0 ** rng.uniform(-8, -3)))
+    matrices = make_alike_groups(seed, p, float(10.0 ** rng.uniform(-8, -3)))
     least = float(np.linalg.eigvalsh(matrices[1] - matrices[0])[: p - d].sum())
     moments = GroupMoments.from_covariances(matrices)
     for factor in (1.00001, 1.01, 1.1):

@@ -196,7 +196,7 @@ def test_robust_error_gap_in_two_dimensions_by_brute_force(seed):
     assert solution.status == "optimal"
 
 
-def test_where_theorem_3_2_fails_it_is_said():
+def test_failure_of_theorem_3_2_is_reported():
     problem = build_problem(
         random_moments(np.random.default_rng(0), 2, 4), 3, RobustErrorGap(5, 900)
     )

@@ -1,4 +1,4 @@
-"""At the number of rows that an audit says are needed, at least half of the draws are settled.
+"""Half of the draws are conclusive with the number of rows that an audit reports as needed.
 
 Section 8.6 of the design. Where the best subspace is not identified, the audit says no number.
 """
@@ -61,7 +61,7 @@ def audit_group(rng, n, spectrum, angle, kind):
 @pytest.mark.long
 @pytest.mark.sweep
 @pytest.mark.parametrize("setting", SETTINGS)
-def test_at_the_number_that_is_said_at_least_half_are_settled(setting):
+def test_half_of_audits_with_the_number_of_rows_needed_are_conclusive(setting):
     name, angle, n, kind = SETTINGS[setting]
     rng = np.random.default_rng(86)
     settled = []

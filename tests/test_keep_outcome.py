@@ -1,4 +1,4 @@
-"""Equal means of the groups that keep what the features tell of the label."""
+"""Mean parity that keeps the relation of the features with the label."""
 
 from dataclasses import replace
 
@@ -166,7 +166,7 @@ def test_marginal_attributes_and_shares_of_variance():
         ({"nested": True}, IncompatibleParameters, "nested"),
     ],
 )
-def test_what_is_not_supported_is_refused(settings, error, message):
+def test_unsupported_settings_are_refused(settings, error, message):
     X, labels, y = draw_rows()
     with pytest.raises(error, match=message):
         FairPCA(**({"n_components": 3, "restriction": KEEP} | settings)).fit(

@@ -1,4 +1,4 @@
-"""Less knowledge never gives a kinder verdict: it takes claims away, and adds none."""
+"""Less information never gives a more favorable verdict: it removes claims and adds none."""
 
 import itertools
 
@@ -47,7 +47,7 @@ def test_a_higher_level_only_takes_claims_away():
 @pytest.mark.sweep
 @pytest.mark.long
 def test_fewer_rows_seldom_add_a_claim():
-    """Other rows may show what the first did not, but only by chance."""
+    """Fewer rows may support a claim that all rows do not, but only by chance."""
     n_kinder = 0
     for seed in range(N_TABLES):
         table = draw_table(seed)

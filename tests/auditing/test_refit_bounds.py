@@ -24,13 +24,13 @@ CRITERIA = {
     "Nash welfare": fs.NashWelfare(),
     "least variance": fs.LeastVariance(),
 }
-OF_MORE = [name for name in CRITERIA if "equal" not in name and name != "disparity"]
+MANY_GROUP_CRITERIA = [name for name in CRITERIA if "equal" not in name and name != "disparity"]
 SIZES = np.array([[3, 2, 1.5, 1, 0.8, 0.5], [1, 2, 1, 3, 0.8, 0.5], [2, 1, 2, 1, 2, 1]])
 # Nothing changed; one group varies more; all rows moved; one group moved.
 CHANGES = {"none": (1.0, 0.0, 0.0), "spread": (1.6, 0.0, 0.0), "all": (1, 2, 0), "one": (1, 0, 2)}
 
 
-def rows_of(seed, k=2, change="none", each=150):
+def draw_rows(seed, k=2, change="none", each=150):
     rng = np.random.default_rng(seed)
     spread, everyone, one = CHANGES[change]
     parts = [rng.normal(size=(each * (g + 1), 6)) * sizes for g, sizes in enumerate(SIZES[:k])]
@@ -39,7 +39,7 @@ def rows_of(seed, k=2, change="none", each=150):
     return np.vstack(parts) + everyone, labels
 
 
-def proven(model, X, groups, **settings):
+def audit_model(model, X, groups, **settings):
     return audit({"fair": model}, X, groups, folds=None, **settings).models[0]
 
 
@@ -52,8 +52,12 @@ def refit(model, X, groups):
     return FairPCA(**same).fit_moments(moments).solution_
 
 
-KINDS = [*((each, 2) for each in CRITERIA), *((each, 3) for each in OF_MORE)]
-PLACES = [*(("global", change) for change in CHANGES), ("group", "spread"), ("none", "one")]
+KINDS = [*((each, 2) for each in CRITERIA), *((each, 3) for each in MANY_GROUP_CRITERIA)]
+CENTERS_AND_CHANGES = [
+    *(("global", change) for change in CHANGES),
+    ("group", "spread"),
+    ("none", "one"),
+]
 
 
 # Fits of three groups with these criteria take longest.
@@ -66,31 +70,31 @@ SLOW_KINDS = {("error gap", 3), ("robust error gap", 3), ("Nash welfare", 3)}
         pytest.param(
             *(kind, place),
             marks=[
-                *([] if i % len(PLACES) == j else [pytest.mark.long]),
+                *([] if i % len(CENTERS_AND_CHANGES) == j else [pytest.mark.long]),
                 *([pytest.mark.slow] if kind in SLOW_KINDS else []),
             ],
         )
         for i, kind in enumerate(KINDS)
-        for j, place in enumerate(PLACES)
+        for j, place in enumerate(CENTERS_AND_CHANGES)
     ],
     ids=str,
 )
 def test_no_refit_is_below_the_bound(kind, place):
     (name, k), (center, change) = kind, place
     model = FairPCA(2, criterion=CRITERIA[name], center=center, scale=center == "global")
-    model.fit(rows_of(1, k)[0], sensitive_features=rows_of(1, k)[1])
-    X, groups = rows_of(2, k, change)
-    here = proven(model, X, groups).refit_bound
+    model.fit(draw_rows(1, k)[0], sensitive_features=draw_rows(1, k)[1])
+    X, groups = draw_rows(2, k, change)
+    bound = audit_model(model, X, groups).refit_bound
     best = refit(model, X, groups)
     scale = max(best.scale, 1e-9)
-    assert here.lower_bound <= best.objective + best.resolution + 1e-9 * scale
-    assert here.no_bound_reason is None
+    assert bound.lower_bound <= best.objective + best.resolution + 1e-9 * scale
+    assert bound.no_bound_reason is None
     if name in ("total error", "disparity"):  # of which the weights are known beforehand
-        assert here.lower_bound == pytest.approx(best.objective, rel=1e-8, abs=1e-9 * scale)
+        assert bound.lower_bound == pytest.approx(best.objective, rel=1e-8, abs=1e-9 * scale)
     if center != "global":
-        assert here.recentered_objective == here.objective
+        assert bound.recentered_objective == bound.objective
     if center == "group" and "equal" not in name:
-        assert here.objective >= best.lower_bound - 1e-9 * scale
+        assert bound.objective >= best.lower_bound - 1e-9 * scale
 
 
 @pytest.mark.slow
@@ -100,18 +104,18 @@ def test_no_refit_is_below_the_bound(kind, place):
 def test_the_bound_is_below_what_conic_solvers_find(name, change):
     from torture.conic import ACCURACY, solve_relaxation
 
-    model = FairPCA(2, criterion=name).fit(rows_of(3)[0], sensitive_features=rows_of(3)[1])
-    X, groups = rows_of(4, change=change)
+    model = FairPCA(2, criterion=name).fit(draw_rows(3)[0], sensitive_features=draw_rows(3)[1])
+    X, groups = draw_rows(4, change=change)
     moments = GroupMoments.from_rows(X, groups)
     penalty = {"error_gap": 0.5}.get(name, 0.0)
     relaxed = solve_relaxation(name, 2, 6).optimum(
         "Clarabel", moments.second_moments(), moments.proportions, 2, penalty
     )
     total = float(moments.proportions @ np.trace(moments.second_moments(), axis1=1, axis2=2))
-    here = proven(model, X, groups).refit_bound
-    assert here.lower_bound <= relaxed + ACCURACY["Clarabel"] * total
+    bound = audit_model(model, X, groups).refit_bound
+    assert bound.lower_bound <= relaxed + ACCURACY["Clarabel"] * total
     # Weights that are nearly right prove nearly the optimum.
-    assert here.lower_bound >= relaxed - 0.15 * total
+    assert bound.lower_bound >= relaxed - 0.15 * total
 
 
 @pytest.mark.parametrize("change", ["spread", "one"])
@@ -129,40 +133,40 @@ def test_the_bound_is_below_what_conic_solvers_find(name, change):
 )
 def test_the_bound_holds_under_every_restriction(restriction, change):
     model = FairPCA(2, criterion="total_error", restriction=restriction)
-    X, groups = rows_of(5, change="one")
+    X, groups = draw_rows(5, change="one")
     model.fit(X, sensitive_features=groups)
-    X, groups = rows_of(6, change=change)
-    here = proven(model, X, groups).refit_bound
+    X, groups = draw_rows(6, change=change)
+    bound = audit_model(model, X, groups).refit_bound
     best = refit(model, X, groups)
-    assert here.no_bound_reason is None
-    assert 0 <= here.lower_bound <= best.objective * (1 + 1e-9)
+    assert bound.no_bound_reason is None
+    assert 0 <= bound.lower_bound <= best.objective * (1 + 1e-9)
 
 
 def test_the_bound_holds_for_subspaces_tried_at_random():
     rng = np.random.default_rng(0)
-    model = FairPCA(2).fit(rows_of(7, 3)[0], sensitive_features=rows_of(7, 3)[1])
-    X, groups = rows_of(8, 3, "spread")
-    here = proven(model, X, groups).refit_bound
+    model = FairPCA(2).fit(draw_rows(7, 3)[0], sensitive_features=draw_rows(7, 3)[1])
+    X, groups = draw_rows(8, 3, "spread")
+    bound = audit_model(model, X, groups).refit_bound
     second = GroupMoments.from_rows(X, groups).second_moments()
     best = np.array([np.linalg.eigvalsh(each)[:4].sum() for each in second])
     values = []
     for _ in range(2_000):
         left = qr(rng.normal(size=(6, 6)))[0][:, :4]
         values.append((np.einsum("ij,gik,kj->g", left, second, left) - best).max())
-    assert here.lower_bound <= min(values)
-    assert here.objective >= here.lower_bound == pytest.approx(here.objective - here.gap)
+    assert bound.lower_bound <= min(values)
+    assert bound.objective >= bound.lower_bound == pytest.approx(bound.objective - bound.gap)
 
 
 def test_the_objective_is_that_of_the_model_as_it_is_used():
-    X, groups = rows_of(1)
+    X, groups = draw_rows(1)
     model = FairPCA(2, criterion="minimax_error").fit(X, sensitive_features=groups)
-    X, groups = rows_of(2, change="all", each=140)
+    X, groups = draw_rows(2, change="all", each=140)
     lost = X - model.inverse_transform(model.transform(X))
     errors = [(lost[groups == label] ** 2).sum(axis=1).mean() for label in "ab"]
-    found = proven(model, X, groups)
+    found = audit_model(model, X, groups)
     assert found.refit_bound.objective == pytest.approx(max(errors))
     moved = replace(model.subspace_, mean=X.mean(axis=0))
-    again = proven(moved, X, groups).refit_bound
+    again = audit_model(moved, X, groups).refit_bound
     assert again.objective == pytest.approx(found.refit_bound.recentered_objective)
     assert again.gap < 0.2 * found.refit_bound.gap
     # Of the fit, errors are known.
@@ -171,21 +175,21 @@ def test_the_objective_is_that_of_the_model_as_it_is_used():
 
 
 def test_a_file_gives_the_same_results_as_the_model(tmp_path):
-    X, groups = rows_of(1)
+    X, groups = draw_rows(1)
     model = FairPCA(2, criterion="robust_error_gap", scale=True).fit(X, sensitive_features=groups)
     model.subspace_.save(tmp_path / "fair.model")
-    X, groups = rows_of(2)
-    both = [proven(each, X, groups) for each in (model, tmp_path / "fair.model")]
+    X, groups = draw_rows(2)
+    both = [audit_model(each, X, groups) for each in (model, tmp_path / "fair.model")]
     assert both[0].refit_bound == both[1].refit_bound
     assert both[0].to_dict()["refit_bound"] == both[1].to_dict()["refit_bound"]
 
 
 def test_rows_of_the_fit_and_models_of_others_give_no_finding():
-    X, groups = rows_of(1)
+    X, groups = draw_rows(1)
     model = FairPCA(2).fit(X, sensitive_features=groups)
-    assert proven(model, X, groups).refit_bound is None
-    assert proven(np.eye(6)[:2], X, groups).refit_bound is None
-    assert np.isnan(proven(model, X, groups).groups[0].drift.value)
+    assert audit_model(model, X, groups).refit_bound is None
+    assert audit_model(np.eye(6)[:2], X, groups).refit_bound is None
+    assert np.isnan(audit_model(model, X, groups).groups[0].drift.value)
 
 
 @pytest.mark.parametrize(
@@ -198,19 +202,17 @@ def test_rows_of_the_fit_and_models_of_others_give_no_finding():
         (fs.TotalError(), fs.MeanParity(tolerance=0.1), "other groups"),
     ],
 )
-def test_where_a_group_is_absent_a_bound_is_proven_or_it_is_said_why_not(
-    criterion, restriction, why
-):
+def test_without_a_group_there_is_a_bound_or_a_reason_for_none(criterion, restriction, why):
     model = FairPCA(2, criterion=criterion, restriction=restriction)
-    X, groups = rows_of(1, change="one")
+    X, groups = draw_rows(1, change="one")
     model.fit(X, sensitive_features=groups)
-    here = proven(model, X[groups == "a"] + 1, groups[groups == "a"]).refit_bound
+    bound = audit_model(model, X[groups == "a"] + 1, groups[groups == "a"]).refit_bound
     if why is None:
-        assert np.isfinite(here.lower_bound)
+        assert np.isfinite(bound.lower_bound)
         return
-    assert why in here.no_bound_reason
-    assert here.refit_may_help is None
-    assert here.to_dict()["gap"] is here.to_dict()["lower_bound"] is None
+    assert why in bound.no_bound_reason
+    assert bound.refit_may_help is None
+    assert bound.to_dict()["gap"] is bound.to_dict()["lower_bound"] is None
 
 
 @pytest.mark.parametrize(
@@ -219,22 +221,22 @@ def test_where_a_group_is_absent_a_bound_is_proven_or_it_is_said_why_not(
 def test_the_interval_of_the_drift_covers_no_change_as_often_as_it_says(n_draws):
     covered = 0
     for seed in range(n_draws):
-        X, groups = rows_of(100 + seed, each=400)
+        X, groups = draw_rows(100 + seed, each=400)
         model = FairPCA(2, criterion="total_error").fit(X, sensitive_features=groups)
-        found = proven(model, *rows_of(500 + seed, each=150))
+        found = audit_model(model, *draw_rows(500 + seed, each=150))
         covered += all(each.drift.contains_zero for each in found.groups)
     assert covered >= (0.88 if n_draws == 60 else 0.8) * n_draws
 
 
 def test_blocks_of_moments_give_the_findings_of_rows():
-    X, groups = rows_of(1)
+    X, groups = draw_rows(1)
     model = FairPCA(2).fit(X, sensitive_features=groups)
-    X, groups = rows_of(2, change="spread")
+    X, groups = draw_rows(2, change="spread")
     blocks = [GroupMoments.from_rows(X[i::20], groups[i::20]) for i in range(20)]
     found = audit(model, moments=blocks, folds=None).models[0]
     of_rows = audit(model, X, groups, folds=None).models[0]
-    here = found.refit_bound
-    assert here.lower_bound == pytest.approx(of_rows.refit_bound.lower_bound)
+    bound = found.refit_bound
+    assert bound.lower_bound == pytest.approx(of_rows.refit_bound.lower_bound)
     for ours, theirs in zip(found.groups, of_rows.groups, strict=True):
         assert ours.drift.value == pytest.approx(theirs.drift.value)
         half = [each.drift.high - each.drift.value for each in (ours, theirs)]
@@ -252,9 +254,9 @@ def test_blocks_of_moments_give_the_findings_of_rows():
     ],
 )
 def test_findings_say_whether_a_refit_may_help(change, codes, words):
-    X, groups = rows_of(1, each=1_000)
+    X, groups = draw_rows(1, each=1_000)
     model = FairPCA(2, criterion="nash_welfare").fit(X, sensitive_features=groups)
-    X, groups = rows_of(2, change=change, each=3_000)
+    X, groups = draw_rows(2, change=change, each=3_000)
     found = audit(model, X - (0.8 if change == "all" else 0.0), groups, folds=None).findings
     about = [each for each in found if each.code in ("FS209", "FS210")]
     assert {each.code for each in about} == codes
@@ -278,24 +280,24 @@ def test_a_gap_due_to_few_rows_is_reported_as_chance(n, is_told):
 
 
 def test_ordinary_pca_alone_has_its_own():
-    X, groups = rows_of(1)
+    X, groups = draw_rows(1)
     model = FairPCA(2, criterion="total_error").fit(X, sensitive_features=groups)
-    X, groups = rows_of(2)
+    X, groups = draw_rows(2)
     found = [each for each in audit(model, X, groups).findings if each.code == "FS209"]
     assert len(found) == 1
     pca = audit(model, X, groups, folds=None).models[0].refit_bound
     assert pca.lower_bound == pytest.approx(refit(model, X, groups).objective)
 
 
-def test_a_model_that_keeps_less_than_nothing_has_no_finite_welfare():
-    X, groups = rows_of(1)
+def test_a_negative_captured_variance_has_no_finite_welfare():
+    X, groups = draw_rows(1)
     model = FairPCA(2, criterion="nash_welfare").fit(X, sensitive_features=groups)
-    X, groups = rows_of(2)
+    X, groups = draw_rows(2)
     found = audit(model, X + 30, groups)
-    here = found.models[0].refit_bound
-    assert here.objective == np.inf
-    assert here.refit_may_help
-    told = here.to_dict()
+    bound = found.models[0].refit_bound
+    assert bound.objective == np.inf
+    assert bound.refit_may_help
+    told = bound.to_dict()
     assert told["objective"] is told["gap"] is told["relative_gap"] is None
     assert told["lower_bound"] < told["recentered_objective"] < 0
     sentence = next(each.message for each in found.findings if each.code == "FS209")

@@ -20,7 +20,7 @@ def figures(rows=ROWS):
     return pooled, f, np.cov(own[0].T, bias=True) - np.cov(own[1].T, bias=True)
 
 
-def of_equal_means(rows=ROWS):
+def figures_of_equal_means(rows=ROWS):
     """Return pooled covariance and difference in the directions of equal means, and these."""
     S, f, D = figures(rows)
     Q = np.linalg.svd(f[None])[2][1:].T

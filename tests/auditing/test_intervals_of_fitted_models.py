@@ -1,4 +1,4 @@
-"""Intervals for the very model that was fitted on the audited rows, by hand and by simulation."""
+"""Intervals for a model that was fitted to the audited rows, by formulas and by simulation."""
 
 import numpy as np
 import pytest
@@ -23,7 +23,7 @@ def make_case(n=700, seed=0):
     return X, groups
 
 
-def spread(figures):
+def jackknife_error(figures):
     """The delete-a-fold jackknife, from its formula."""
     k = len(figures)
     return np.sqrt((k - 1) / k * ((figures - np.mean(figures)) ** 2).sum())
@@ -34,7 +34,7 @@ def standard_error(values):
 
 
 @pytest.fixture(scope="module")
-def by_hand():
+def reference():
     """Both models of an audit, and their residuals with and without refits, by numpy alone.
 
     Its rows are nearer to the mean of all rows than new ones, by the product of two residuals.
@@ -65,58 +65,58 @@ def by_hand():
     return audited, groups, own, apart, over_all, model.components_.T, refits["m"]
 
 
-def close(found, expected):
+def assert_close(found, expected):
     # Fits without a fold stop at a gap that rows cannot tell.
     assert found == pytest.approx(expected, rel=2e-3, abs=1e-6)
 
 
 @pytest.mark.parametrize("group", ["a", "b"])
-def test_changes_and_errors_allow_for_how_the_model_varies_with_its_rows(by_hand, group):
-    audited, groups, own, apart, over_all, _, _ = by_hand
+def test_changes_and_errors_allow_for_how_the_model_varies_with_its_rows(reference, group):
+    audited, groups, own, apart, over_all, _, _ = reference
     chosen = groups == group
     figures = {each.group: each for each in audited.models[0].groups}[group]
     differences = (own["m"] - own["PCA"])[chosen]
-    j = spread(over_all["m"][group] - over_all["PCA"][group])
+    j = jackknife_error(over_all["m"][group] - over_all["PCA"][group])
     t = stats.t.ppf(1 - 0.05 / 4, chosen.sum() - 1)  # two groups at once
     change = figures.expected_change
-    close(change.value, (apart["m"] - apart["PCA"])[chosen].mean())
-    close((change.high - change.low) / 2, t * np.hypot(standard_error(differences), j))
+    assert_close(change.value, (apart["m"] - apart["PCA"])[chosen].mean())
+    assert_close((change.high - change.low) / 2, t * np.hypot(standard_error(differences), j))
     errors, t = own["m"][chosen], stats.t.ppf(0.975, chosen.sum() - 1)
-    half = t * np.hypot(standard_error(errors), spread(over_all["m"][group]))
-    close(figures.expected_error.high - apart["m"][chosen].mean(), half)
+    half = t * np.hypot(standard_error(errors), jackknife_error(over_all["m"][group]))
+    assert_close(figures.expected_error.high - apart["m"][chosen].mean(), half)
 
 
-def test_the_disparity_allows_for_it_too(by_hand):
-    audited, groups, own, apart, over_all, _, _ = by_hand
+def test_the_disparity_allows_for_it_too(reference):
+    audited, groups, own, apart, over_all, _, _ = reference
     found = audited.models[0].expected_disparity
     first, second = (own["m"][groups == g] for g in "ab")
-    close(found.value, apart["m"][groups == "b"].mean() - apart["m"][groups == "a"].mean())
+    assert_close(found.value, apart["m"][groups == "b"].mean() - apart["m"][groups == "a"].mean())
     variances = np.array([standard_error(each) ** 2 for each in (first, second)])
     freedom = variances.sum() ** 2 / (variances**2 / [len(first) - 1, len(second) - 1]).sum()
-    j = spread(over_all["m"]["b"] - over_all["m"]["a"])
+    j = jackknife_error(over_all["m"]["b"] - over_all["m"]["a"])
     half = stats.t.ppf(0.975, freedom) * np.hypot(np.sqrt(variances.sum()), j)
-    close((found.high - found.low) / 2, half)
+    assert_close((found.high - found.low) / 2, half)
 
 
-def test_instability_is_the_spread_over_the_half_width_and_the_least_cosine(by_hand):
-    audited, groups, _, _, over_all, basis, refits = by_hand
+def test_instability_is_the_spread_over_the_half_width_and_the_least_cosine(reference):
+    audited, groups, _, _, over_all, basis, refits = reference
     model = audited.models[0]
     ratios = []
     for figures in model.groups:
-        loss, j = figures.expected_loss, spread(over_all["m"][figures.group])
+        loss, j = figures.expected_loss, jackknife_error(over_all["m"][figures.group])
         # The high end without the spread of the model.
         t = stats.t.ppf(1 - 0.05 / 4, (groups == figures.group).sum() - 1)
         high = loss.value + np.sqrt((loss.high - loss.value) ** 2 - (t * j) ** 2)
         ratios.append(j / ((high - loss.low) / 2))
-    close(model.instability, max(ratios))
+    assert_close(model.instability, max(ratios))
     cosine = min(np.cos(subspace_angles(basis, each).max()) for each in refits)
-    close(model.min_cosine, cosine)
+    assert_close(model.min_cosine, cosine)
     record = audited.to_records()[0]
     assert record["instability"] == model.instability
     assert record["min_cosine"] == model.min_cosine
 
 
-def test_rows_that_were_held_out_judge_the_model_as_it_is():
+def test_held_out_rows_evaluate_the_model_without_refits():
     X, groups = make_case(1_400)
     model = fs.FairPCA(3).fit(X[:700], sensitive_features=groups[:700])
     for each in fs.audit(model, X[700:], groups[700:]).models:

@@ -1,4 +1,4 @@
-"""Tables and command lines as people have them: read, or refused in one message."""
+"""Messy tables and command lines: read, or refused in one message."""
 
 import contextlib
 import gzip
@@ -46,13 +46,13 @@ def alter(column, row, value):
     return frame.to_csv(index=False)
 
 
-def error_of(frame):
+def pca_error(frame):
     """The error of PCA with one component: all eigenvalues of the covariance but the largest."""
     return np.linalg.eigvalsh(np.cov(frame.to_numpy(float).T, ddof=0))[:-1].sum()
 
 
-WHOLE = CLEAN[FEATURES]
-WITHOUT_3 = WHOLE.drop(index=3)
+FEATURE_TABLE = CLEAN[FEATURES]
+TABLE_WITHOUT_ROW_3 = FEATURE_TABLE.drop(index=3)
 POINT = CLEAN[["height", "weight"]].astype(str)
 COMMAS = CLEAN.assign(**{name: POINT[name].str.replace(".", ",") for name in POINT})
 MIXED = CLEAN.assign(height=POINT["height"].str.replace(".", ","))
@@ -63,85 +63,93 @@ ENCODED = CLEAN[FEATURES].assign(clerk=(JOB == "clerk") * 1.0, smith=(JOB == "sm
 
 # Content of a CSV file, options, and what should be read.
 READ = {
-    "as it should be": (text(), [], WHOLE),
-    "byte order mark": ("\ufeff" + text(), [], WHOLE),
-    "carriage returns, line feeds": (text(end="\r\n"), [], WHOLE),
-    "carriage returns alone": (text(end="\r"), [], WHOLE),
-    "no last line break": (text(last=""), [], WHOLE),
-    "blank lines last": (text(last="\n\n\n"), [], WHOLE),
-    "blank lines between": (text([*LINES[:9], "", *LINES[9:]]), [], WHOLE),
-    "semicolons": (text().replace(",", ";"), [], WHOLE),
-    "tabs": (text().replace(",", "\t"), [], WHOLE),
-    "bars": (text().replace(",", "|"), [], WHOLE),
-    "colons, named": (text().replace(",", ":"), ["--delimiter", ":"], WHOLE),
-    "decimal commas": (COMMAS.to_csv(index=False, sep=";"), ["--decimal", ","], WHOLE),
-    "everything quoted": (CLEAN.to_csv(index=False, quoting=1), [], WHOLE),
+    "as it should be": (text(), [], FEATURE_TABLE),
+    "byte order mark": ("\ufeff" + text(), [], FEATURE_TABLE),
+    "carriage returns, line feeds": (text(end="\r\n"), [], FEATURE_TABLE),
+    "carriage returns alone": (text(end="\r"), [], FEATURE_TABLE),
+    "no last line break": (text(last=""), [], FEATURE_TABLE),
+    "blank lines last": (text(last="\n\n\n"), [], FEATURE_TABLE),
+    "blank lines between": (text([*LINES[:9], "", *LINES[9:]]), [], FEATURE_TABLE),
+    "semicolons": (text().replace(",", ";"), [], FEATURE_TABLE),
+    "tabs": (text().replace(",", "\t"), [], FEATURE_TABLE),
+    "bars": (text().replace(",", "|"), [], FEATURE_TABLE),
+    "colons, named": (text().replace(",", ":"), ["--delimiter", ":"], FEATURE_TABLE),
+    "decimal commas": (COMMAS.to_csv(index=False, sep=";"), ["--decimal", ","], FEATURE_TABLE),
+    "everything quoted": (CLEAN.to_csv(index=False, quoting=1), [], FEATURE_TABLE),
     "line breaks in quotes": (
         with_column("note", ['one\ntwo, "three"'] * N),
         ["--numeric-only"],
-        WHOLE,
+        FEATURE_TABLE,
     ),
     "a delimiter in a quoted name": (
         text(header='"age, in years",height,weight,sex'),
         [],
-        WHOLE,
+        FEATURE_TABLE,
     ),
-    "comments on top": ("# from the survey\n# of 2024\n" + text(), ["--comment", "#"], WHOLE),
+    "comments on top": (
+        "# from the survey\n# of 2024\n" + text(),
+        ["--comment", "#"],
+        FEATURE_TABLE,
+    ),
     "comments between": (
         text([*LINES[:9], "#a,b", *LINES[9:]]),
         ["--comment", "#"],
-        WHOLE,
+        FEATURE_TABLE,
     ),
     "latin-1": (
         UMLAUTS.to_csv(index=False).encode("latin-1"),
         ["--encoding", "latin-1"],
-        WHOLE,
+        FEATURE_TABLE,
     ),
-    "utf-16": (text().encode("utf-16"), ["--encoding", "utf-16"], WHOLE),
-    "utf-32": (text().encode("utf-32"), ["--encoding", "utf-32"], WHOLE),
-    "groups that are no ASCII": (UMLAUTS.to_csv(index=False), [], WHOLE),
-    "other columns first": (CLEAN[["sex", *FEATURES]].to_csv(index=False), [], WHOLE),
-    "an index without a name": (CLEAN.to_csv(), [], WHOLE),
+    "utf-16": (text().encode("utf-16"), ["--encoding", "utf-16"], FEATURE_TABLE),
+    "utf-32": (text().encode("utf-32"), ["--encoding", "utf-32"], FEATURE_TABLE),
+    "groups that are no ASCII": (UMLAUTS.to_csv(index=False), [], FEATURE_TABLE),
+    "other columns first": (CLEAN[["sex", *FEATURES]].to_csv(index=False), [], FEATURE_TABLE),
+    "an index without a name": (CLEAN.to_csv(), [], FEATURE_TABLE),
     "identifiers, left out": (
         with_column("id", [f"{i:05d}" for i in range(N)]),
         ["--exclude", "id"],
-        WHOLE,
+        FEATURE_TABLE,
     ),
-    "text, left out": (with_column("note", "hello"), ["--numeric-only"], WHOLE),
-    "text, excluded by name": (with_column("note", "hello"), ["--exclude", "note"], WHOLE),
-    "dates, left out": (with_column("when", DAY), ["--numeric-only"], WHOLE),
+    "text, left out": (with_column("note", "hello"), ["--numeric-only"], FEATURE_TABLE),
+    "text, excluded by name": (with_column("note", "hello"), ["--exclude", "note"], FEATURE_TABLE),
+    "dates, left out": (with_column("when", DAY), ["--numeric-only"], FEATURE_TABLE),
     "categories": (with_column("job", JOB), ["--one-hot"], ENCODED),
     "truth values": (
         with_column("old", CLEAN["age"] > 50),
         [],
-        WHOLE.assign(old=(CLEAN["age"] > 50) * 1.0),
+        FEATURE_TABLE.assign(old=(CLEAN["age"] > 50) * 1.0),
     ),
     "a constant column": (
         with_column("one", 1),
         [],
-        WHOLE.assign(one=1.0),
+        FEATURE_TABLE.assign(one=1.0),
     ),
-    "empty cell, dropped": (alter("height", 3, ""), ["--on-missing", "drop"], WITHOUT_3),
-    "NA, dropped": (alter("height", 3, "NA"), ["--on-missing", "drop"], WITHOUT_3),
-    "null, dropped": (alter("height", 3, "null"), ["--on-missing", "drop"], WITHOUT_3),
-    "nan, dropped": (alter("height", 3, "nan"), ["--on-missing", "drop"], WITHOUT_3),
-    "N/A, dropped": (alter("height", 3, "N/A"), ["--on-missing", "drop"], WITHOUT_3),
-    "missing group, dropped": (alter("sex", 3, ""), ["--on-missing", "drop"], WITHOUT_3),
+    "empty cell, dropped": (alter("height", 3, ""), ["--on-missing", "drop"], TABLE_WITHOUT_ROW_3),
+    "NA, dropped": (alter("height", 3, "NA"), ["--on-missing", "drop"], TABLE_WITHOUT_ROW_3),
+    "null, dropped": (alter("height", 3, "null"), ["--on-missing", "drop"], TABLE_WITHOUT_ROW_3),
+    "nan, dropped": (alter("height", 3, "nan"), ["--on-missing", "drop"], TABLE_WITHOUT_ROW_3),
+    "N/A, dropped": (alter("height", 3, "N/A"), ["--on-missing", "drop"], TABLE_WITHOUT_ROW_3),
+    "missing group, dropped": (alter("sex", 3, ""), ["--on-missing", "drop"], TABLE_WITHOUT_ROW_3),
     "exponents": (
         CLEAN.assign(height=[f"{h:.4e}" for h in CLEAN["height"]]).to_csv(index=False),
         [],
-        WHOLE,
+        FEATURE_TABLE,
     ),
     "fractions of nothing": (
         CLEAN.assign(age=[f"{a}.0" for a in CLEAN["age"]]).to_csv(index=False),
         [],
-        WHOLE,
+        FEATURE_TABLE,
     ),
-    "a column of nothing, excluded": (with_column("empty", ""), ["--exclude", "empty"], WHOLE),
+    "a column of nothing, excluded": (
+        with_column("empty", ""),
+        ["--exclude", "empty"],
+        FEATURE_TABLE,
+    ),
     "numbers of groups": (
         CLEAN.assign(sex=CLEAN["sex"].map({"f": 1, "m": 2})).to_csv(index=False),
         [],
-        WHOLE,
+        FEATURE_TABLE,
     ),
 }
 
@@ -281,17 +289,17 @@ def arguments(path, options):
     return ["audit", path, *group, "-d", "1", "--folds", "none", *options]
 
 
-def assert_error_of(facts, frame):
+def assert_pca_error(facts, frame):
     """The error of PCA is that of these rows; the mean squared distance to the best line."""
     found = facts["models"][0]["observed_total_error"]
-    assert found == pytest.approx(error_of(frame), rel=1e-9)
+    assert found == pytest.approx(pca_error(frame), rel=1e-9)
 
 
 @pytest.mark.parametrize(("content", "options", "expected"), READ.values(), ids=READ)
 @pytest.mark.filterwarnings("ignore::fairspan.errors.FairspanWarning")
 def test_what_is_read(run, tmp_path, content, options, expected):
     found = run(*arguments(write_file(tmp_path, content), options), "--json").facts
-    assert_error_of(found, expected)
+    assert_pca_error(found, expected)
 
 
 @pytest.mark.parametrize(
@@ -307,7 +315,7 @@ def test_invalid_arguments_are_refused(refused, tmp_path, content, options, word
 def test_packed_files(run, tmp_path, name):
     content = text().replace(",", "\t") if "tsv" in name else text()
     path = write_file(tmp_path, gzip.compress(content.encode()), name)
-    assert_error_of(run(*arguments(path, []), "--json").facts, WHOLE)
+    assert_pca_error(run(*arguments(path, []), "--json").facts, FEATURE_TABLE)
 
 
 @pytest.mark.parametrize(
@@ -329,7 +337,7 @@ def test_files_that_are_something_else(refused, tmp_path, name, content, words):
 
 def test_a_link_to_a_file_is_the_file(run, tmp_path):
     (tmp_path / "link.csv").symlink_to(write_file(tmp_path, text()))
-    assert_error_of(run(*arguments(tmp_path / "link.csv", []), "--json").facts, WHOLE)
+    assert_pca_error(run(*arguments(tmp_path / "link.csv", []), "--json").facts, FEATURE_TABLE)
 
 
 def test_a_link_to_nothing(refused, tmp_path):
@@ -362,7 +370,7 @@ NOT_TRIED = {"-o", "--jobs"}
 PLAUSIBLE = ["g", "w", "1", "2", "0.9", "minimax_loss", "error_gap", "penalty=0.5", "w*"]
 PLAUSIBLE += [",", ";", "latin-1", "utf-16", "#", "drop", "ignore", "mean_parity", "none", "1e-6"]
 PLAUSIBLE += ["trade_off=NaN", "penalty=[1,2]", "protected=b", '{"a":1}', "radius=1e400"]
-ODD = [str(value).replace("\0", "") for value in ODD_VALUES]
+ODD_TEXTS = [str(value).replace("\0", "") for value in ODD_VALUES]
 PARAMETERS = {
     "robust_error_gap": b"penalty=0.5\nradius.a=0.1\nradius.b=0.2",
     "error_gap": b"penalty=2e-3",
@@ -416,7 +424,7 @@ def command_lines(draw):
         assume(not NOT_TRIED.intersection(option.opts))
         words.append(option.opts[0])
         if not option.is_flag:
-            words.append(draw(st.sampled_from(PLAUSIBLE) | st.sampled_from(ODD)))
+            words.append(draw(st.sampled_from(PLAUSIBLE) | st.sampled_from(ODD_TEXTS)))
     return words
 
 
@@ -446,11 +454,11 @@ def test_lines_above_the_header_are_skipped_and_their_number_is_advised(run, tmp
     path = write_file(tmp_path, "People of the town\n\n" + text())
     refusal = run(*arguments(path, []), status=2, out=None, err="--skip-rows 2")
     assert "header of 1 cell" in refusal.err
-    assert_error_of(run(*arguments(path, ["--skip-rows", 2]), "--json").facts, WHOLE)
+    assert_pca_error(run(*arguments(path, ["--skip-rows", 2]), "--json").facts, FEATURE_TABLE)
 
 
 def test_excel_files(run, tmp_path):
     pytest.importorskip("openpyxl")
     path = tmp_path / "rows.xlsx"
     CLEAN.to_excel(path, index=False, startrow=2)
-    assert_error_of(run(*arguments(path, ["--skip-rows", 2]), "--json").facts, WHOLE)
+    assert_pca_error(run(*arguments(path, ["--skip-rows", 2]), "--json").facts, FEATURE_TABLE)

@@ -1,7 +1,7 @@
-"""Sixty made tables of twelve kinds, of which the truth is known, and what a verdict says of them.
+"""Verdicts on sixty tables of twelve kinds, drawn from known distributions.
 
-A verdict is wrong if it claims what is not true of the models at hand, or keeps silent about what
-it rests on; it is weak if it cannot tell what is plain.
+A verdict is wrong if it makes a false claim about the models, or omits a finding that it depends
+on; it is weak if it is inconclusive about a large loss.
 """
 
 from collections.abc import Callable

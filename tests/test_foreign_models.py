@@ -1,4 +1,4 @@
-"""Any fitted object with transform and inverse_transform is judged by what it does to rows."""
+"""Audits of any fitted object with transform and inverse_transform, by its reconstructions."""
 
 import numpy as np
 import pandas as pd
@@ -72,14 +72,14 @@ BY_ROWS = {"kernel", "nmf", "clipped", "quantiles", "one way"}
 STANDARDIZED = {"scaled", "twice", "nmf"}
 
 
-def by_hand(model, rows, groups, unit=1.0):
+def reference_errors(model, rows, groups, unit=1.0):
     """Mean squared distance of each group's rows to what they are brought back as."""
     left = (rows - model.inverse_transform(model.transform(rows))) / unit
     squared = (left**2).sum(axis=1)
     return [squared[np.asarray(groups) == group].mean() for group in sorted(set(groups))]
 
 
-def unit_of(name, model):
+def scaler_divisors(name, model):
     """Return the divisors of the features by the first scalers, from their attributes."""
     if name == "twice":
         return model[1].scale_ / model[0].scale_  # MinMaxScaler multiplies
@@ -97,8 +97,8 @@ def test_errors_are_those_of_the_rows(name):
     # Outside the range that it was fitted on NMF would meet negative numbers.
     rows, groups = (X, GROUPS) if name == "nmf" else (OTHERS, GROUPS[:70])
     result = fs.audit({name: model}, rows, groups, folds=2)
-    unit = unit_of(name, model) if name in STANDARDIZED else 1.0
-    expected = by_hand(model, rows, groups, unit)
+    unit = scaler_divisors(name, model) if name in STANDARDIZED else 1.0
+    expected = reference_errors(model, rows, groups, unit)
     # NMF stops where all rows of a block are done, to its own tolerance.
     tolerance = 1e-4 if name == "nmf" else 1e-6
     np.testing.assert_allclose(errors_of(result, name), expected, rtol=tolerance)
@@ -165,10 +165,14 @@ def test_a_search_is_its_best_pipeline():
 def test_an_object_with_two_methods_alone(kind, is_oblique):
     model = kind()
     result = fs.audit({"mine": model}, X, GROUPS, folds=None)
-    np.testing.assert_allclose(errors_of(result, "mine"), by_hand(model, X, GROUPS), rtol=1e-9)
+    np.testing.assert_allclose(
+        errors_of(result, "mine"), reference_errors(model, X, GROUPS), rtol=1e-9
+    )
     moments = fs.GroupMoments.from_rows(X, GROUPS)
     of_moments = fs.audit({"mine": model}, moments=moments)
-    np.testing.assert_allclose(errors_of(of_moments, "mine"), by_hand(model, X, GROUPS), rtol=1e-9)
+    np.testing.assert_allclose(
+        errors_of(of_moments, "mine"), reference_errors(model, X, GROUPS), rtol=1e-9
+    )
     with pytest.raises(InvalidInput, match="number of features"):
         fs.FairSubspace.from_model(model)
     model.n_features_in_ = 5

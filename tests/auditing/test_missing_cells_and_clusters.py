@@ -34,7 +34,7 @@ MODEL = np.eye(5)[:2]
 
 def test_every_count_is_that_of_the_table(tmp_path):
     frame = drop_cells()
-    by_hand = frame.dropna(subset="g").groupby("g")
+    reference = frame.dropna(subset="g").groupby("g")
     left = frame.dropna().groupby("g").size()
     with_one = frame[frame[NAMES].isna().sum(axis=1).eq(1) & frame.g.notna()]
     frame.to_csv(tmp_path / "t.csv", index=False)
@@ -42,12 +42,12 @@ def test_every_count_is_that_of_the_table(tmp_path):
     for X in (frame, tmp_path / "t.csv", tmp_path / "t.parquet"):
         missing = audit(MODEL, X, "g", on_missing="drop", folds=None).rows.missing
         assert missing.groups == ("a", "b")
-        assert missing.n_rows == tuple(by_hand.size())
-        assert missing.n_dropped == tuple(by_hand.size() - left)
+        assert missing.n_rows == tuple(reference.size())
+        assert missing.n_dropped == tuple(reference.size() - left)
         assert missing.n_without_group == 1
         assert [each.name for each in missing.features] == ["w", "x"]
         for each in missing.features:
-            shares = by_hand[each.name].agg(lambda column: column.isna().mean())
+            shares = reference[each.name].agg(lambda column: column.isna().mean())
             assert each.shares == pytest.approx(tuple(shares))
             assert each.n_sole_cause == with_one[each.name].isna().sum()
             assert not each.is_mean_imputed
@@ -135,7 +135,7 @@ def test_copies_of_rows_are_counted():
 
 
 @pytest.mark.long
-def test_independent_rows_are_hardly_ever_called_alike():
+def test_independent_rows_are_rarely_reported_as_clustered():
     """Groups differ, tails are long, and errors depend smoothly on an integer column."""
     said = []
     for seed in range(200):
