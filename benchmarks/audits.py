@@ -1,4 +1,4 @@
-"""Audits beside the fits of the models that they audit, in processor time of one thread."""
+"""Audits compared with the fits of the models that they audit, in processor time of a thread."""
 
 import resource
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""Build what would be released, and try it as a stranger would meet it: `./run release`.
+"""Build the release files and try them in a new environment: `./run release`.
 
 `uv build` makes the wheel (from the unpacked source archive) and the archive, `twine check` reads
 their metadata, and `smoke.py` runs with the wheel in clean environments: once without extras, and

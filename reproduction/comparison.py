@@ -1,4 +1,4 @@
-"""Ours beside what is printed."""
+"""Comparisons of our figures with the printed ones."""
 
 import csv
 from importlib.resources import files

@@ -1,4 +1,4 @@
-"""docs/reproduced.md: the results that are kept in results/, ours beside what is printed.
+"""docs/reproduced.md: the results in results/, ours next to the printed ones.
 
 ``python -m reproduction.page`` writes the page again from the results; with names of experiments it
 runs these first and keeps what they give: ``python -m reproduction.page --effort full vu-table1``.

@@ -1,4 +1,4 @@
-"""Samadi et al. (2018): what PCA and fair PCA do to each group, on faces and on credit.
+"""Samadi et al. (2018): errors of each group under PCA and fair PCA, on faces and on credit.
 
 As in the paper: credit is standardized (ddof 1) and has 21 features; faces have gray values from 0
 to 1; PCA is that of the mean of all rows, and errors are about each group's own mean. Fair PCA

@@ -1,4 +1,4 @@
-"""Which data sets, splits and settings the tables take, by effort."""
+"""Data sets, splits and settings of the tables, by effort."""
 
 from dataclasses import dataclass, replace
 

@@ -1,4 +1,4 @@
-"""Figure 4: what the radius of the ambiguity set does out of sample, on the toy."""
+"""Figure 4: errors out of sample by the radius of the ambiguity set, on the toy."""
 
 from collections.abc import Sequence
 from functools import partial

@@ -1,4 +1,4 @@
-"""Why a figure differs from the printed one, as far as it is known.
+"""Known reasons why a figure differs from the printed one.
 
 A reason is a short name in the table and a sentence in its notes.
 """

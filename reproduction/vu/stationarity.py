@@ -1,4 +1,4 @@
-"""A finite Lipschitz constant, and how far a subspace is from stationary: Vu et al. (2022)."""
+"""A finite Lipschitz constant, and the distance from stationarity: Vu et al. (2022)."""
 
 from typing import cast
 

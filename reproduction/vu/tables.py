@@ -1,4 +1,4 @@
-"""Tables 1, 3 and 4: errors out of sample and in sample, and linear leakage, beside the printed."""
+"""Tables 1, 3 and 4: errors out of sample and in sample, and linear leakage."""
 
 from dataclasses import dataclass
 

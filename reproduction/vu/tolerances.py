@@ -1,4 +1,4 @@
-"""Table 4, CFPCA with its mean constraint: what a linear classifier finds at each tolerance."""
+"""Table 4, CFPCA with its mean constraint: linear leakage at each tolerance."""
 
 from functools import partial
 
