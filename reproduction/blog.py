@@ -28,10 +28,10 @@ _ADULT = {
     "divorced": ("marital-status=Divorced", 0.1582),
 }
 _HIGH_INCOME = ">50K"
-_DRAWN = "another draw of the points"
+_OTHER_DRAW = "another draw of the points"
 
 
-def _compared(
+def _comparison_row(
     quantity: str, ours: float, printed: float | None = None, why: str = ""
 ) -> tuple[Cell, ...]:
     return quantity, ours, printed, relative_difference(ours, printed), why
@@ -58,11 +58,11 @@ class Bias:
                 sex if feature is None else np.where(features[feature] == 1, protected, "other")
             )
             found = label_bias(income, groups, protected)
-            rows.append(_compared(f"label bias, {protected}", found, printed))
+            rows.append(_comparison_row(f"label bias, {protected}", found, printed))
         indian = features["native-country=India"]
         found = prediction_bias(lambda X: X[:, 0], indian[:, None], sex, "female")
-        rows.append(_compared("signed bias of 'from India', female", found))
-        rows.append(_compared("share of rows from India", float(indian.mean())))
+        rows.append(_comparison_row("signed bias of 'from India', female", found))
+        rows.append(_comparison_row("share of rows from India", float(indian.mean())))
         return Result(
             self.title,
             _COMPARED,
@@ -158,7 +158,7 @@ class LeastSquares:
         printed_many = (-3.02698484, 1.03984389, 2.01999929, 3.0046756, 4.01240348, 4.99515123)
         names = ["intercept", *(f"coefficient {i}" for i in range(1, 6))]
         rows = [
-            (f"{title}: {name}", *_compared("", ours, printed, _DRAWN)[1:], truth)
+            (f"{title}: {name}", *_comparison_row("", ours, printed, _OTHER_DRAW)[1:], truth)
             for title, found, printed_all, truths in (
                 ("one variable", one, printed_one, (7.0, 0.5)),
                 ("five variables", many, printed_many, (-3.0, 1.0, 2.0, 3.0, 4.0, 5.0)),
@@ -204,20 +204,20 @@ class Components:
         kept = pca.explained_variance_ratio_.cumsum()
         ours = pca.explained_variance_ * len(faces.X) / (len(faces.X) - 1)
         rows = [
-            _compared(
+            _comparison_row(
                 "largest correlation of two components",
                 float(np.abs(correlations - np.eye(20)).max()),
                 None,
             ),
-            _compared(
+            _comparison_row(
                 "largest difference to the listing's eigenvalues",
                 float(np.abs(ours / listing - 1).max()),
                 None,
                 "the listing divides by n - 1, ours by n",
             ),
-            _compared("share of the variance in 1 of 432", float(kept[0])),
-            _compared("share of the variance in 5 of 432", float(kept[4])),
-            _compared("share of the variance in 20 of 432", float(kept[19])),
+            _comparison_row("share of the variance in 1 of 432", float(kept[0])),
+            _comparison_row("share of the variance in 5 of 432", float(kept[4])),
+            _comparison_row("share of the variance in 20 of 432", float(kept[19])),
         ]
         return Result(
             self.title,

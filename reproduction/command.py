@@ -63,7 +63,7 @@ def reproduce(
         raise click.UsageError("Choose --quick or --full, not both.")
     experiment = experiment_of(name)
     effort = "quick" if quick else "full" if full else "normal"
-    result, written, missing = reproduced(
+    result, written, missing = reproduce_experiment(
         experiment, _data_folder(experiment, data), effort, folder
     )
     if as_json:
@@ -102,7 +102,7 @@ def run(arguments: Sequence[str] | None = None) -> int:
     return cli.run(arguments, reproduce, "./run reproduce")
 
 
-def reproduced(
+def reproduce_experiment(
     experiment: "Experiment", data: Path, effort: str, folder: Path
 ) -> "tuple[Result, Sequence[Path], str | None]":
     """Run an experiment and write what it gives.
@@ -127,19 +127,19 @@ def reproduced(
         "data": _fingerprint(data, experiment.files),
     }
     partial = folder / f"{experiment.name}.partial"
-    with Store(partial, header, _tell) as store, Stage(experiment.name) as stage:
+    with Store(partial, header, _print_message) as store, Stage(experiment.name) as stage:
 
         def show(what: str, done: int, total: int) -> None:
             stage.name, stage.total = what, total
             stage.advance(done - stage.n_done)
 
         if store.n_resumed:
-            _tell(f"going on after {store.n_resumed} finished steps kept in {partial}")
+            _print_message(f"going on after {store.n_resumed} finished steps kept in {partial}")
         try:
             result = experiment.run(Setting(data, Effort(effort), _SEED, show, store))
             written, missing = write_result(result, folder, experiment.name)
         except KeyboardInterrupt:
-            _tell(
+            _print_message(
                 f"{len(store)} finished steps are kept in {partial}; run the same command again "
                 "to go on from there"
             )
@@ -167,6 +167,6 @@ def _fingerprint(data: Path, names: Sequence[str]) -> str:
     return " ".join(hashlib.sha256(path.read_bytes()).hexdigest() for path in paths)
 
 
-def _tell(message: str) -> None:
+def _print_message(message: str) -> None:
     clear_progress_bar()
     click.echo(f"fairspan: {message}", err=True)

@@ -43,7 +43,7 @@ class NotesExample:
     def run(self, setting: Setting) -> Result:
         """Compute it; the steps are too short to keep."""
         moments = GroupMoments.from_rows(np.array(A + B), ["A"] * 3 + ["B"] * 3)
-        flip = flip_of(moments)
+        flip = find_flip(moments)
         return Result(
             self.title,
             _COLUMNS,
@@ -78,7 +78,7 @@ def disparity_at(moments: GroupMoments, trade_off: float) -> float:
     return e_b - e_a
 
 
-def flip_of(moments: GroupMoments) -> float:
+def find_flip(moments: GroupMoments) -> float:
     """Return the trade-off at which the disparity changes sign."""
     flip = scipy.optimize.bisect(lambda t: disparity_at(moments, t), 0.0, 1.0, xtol=1e-12)
     return float(flip)

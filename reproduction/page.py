@@ -15,9 +15,9 @@ from typing import Any
 
 import click
 
-from reproduction.command import _data_folder, reproduced
+from reproduction.command import _data_folder, reproduce_experiment
 from reproduction.registry import EXPERIMENTS, experiment_of
-from reproduction.writing import shown
+from reproduction.writing import format_cell
 
 HERE = Path(__file__).parent
 RESULTS, PAGE = HERE / "results", HERE.parent / "docs" / "reproduced.md"
@@ -38,7 +38,7 @@ figure.
 """
 
 
-def page_of(results: Sequence[dict[str, Any]]) -> str:
+def format_page(results: Sequence[dict[str, Any]]) -> str:
     """Return the page, from the stored results in the order of the experiments."""
     lines = ["| result | source | run | date |", "|--|--|--|--|"]
     for each in results:
@@ -54,23 +54,25 @@ def _section(result: dict[str, Any]) -> str:
     # Pages have a space before a per-cent sign, and a terminal none.
     notes = [re.sub(r"(\d)%", r"\1 %", note) for note in result["notes"]]
     head += [*(f"- {note}" for note in notes), ""] if notes else []
-    rows = [[shown(cell).replace("|", "\\|") for cell in row] for row in result["rows"]]
+    rows = [[format_cell(cell).replace("|", "\\|") for cell in row] for row in result["rows"]]
     table = ["| " + " | ".join(cells) + " |" for cells in ([*result["columns"]], *rows)]
     table.insert(1, "|" + "--|" * len(result["columns"]))
     return "\n".join([*head, *table, ""])
 
 
-def kept() -> list[dict[str, Any]]:
+def stored_results() -> list[dict[str, Any]]:
     """Return the stored results."""
     paths = [RESULTS / f"{name}.json" for name in EXPERIMENTS]
     return [json.loads(path.read_text(encoding="utf-8")) for path in paths if path.exists()]
 
 
-def keep(name: str, effort: str, data: Path | None) -> None:
+def store_result(name: str, effort: str, data: Path | None) -> None:
     """Run an experiment and keep its result."""
     experiment = experiment_of(name)
     with TemporaryDirectory() as folder:
-        result, *_ = reproduced(experiment, _data_folder(experiment, data), effort, Path(folder))
+        result, *_ = reproduce_experiment(
+            experiment, _data_folder(experiment, data), effort, Path(folder)
+        )
     facts = {
         "name": name,
         "title": result.title,
@@ -94,8 +96,8 @@ def keep(name: str, effort: str, data: Path | None) -> None:
 def write_page(names: tuple[str, ...], effort: str, data: Path | None) -> None:
     """Run the experiments NAMES, keep their results, and write docs/reproduced.md."""
     for name in names:
-        keep(name, effort, data)
-    PAGE.write_text(page_of(kept()), encoding="utf-8")
+        store_result(name, effort, data)
+    PAGE.write_text(format_page(stored_results()), encoding="utf-8")
 
 
 if __name__ == "__main__":

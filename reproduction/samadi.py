@@ -117,7 +117,7 @@ class Samadi:
                 "independently on the same files, rounded to four decimals; no difference is over "
                 f"{largest:.1e}."
             )
-        notes += [note for curve in curves for note in _worse_group(curve)]
+        notes += [note for curve in curves for note in _describe_worse_groups(curve)]
         notes.append(
             "Fair PCA has exactly d dimensions here, and the gap to a bound that no subspace can "
             "beat; the paper's has up to d + 1. At its optimum both groups lose the same."
@@ -173,7 +173,10 @@ def _face_steps(setting: Setting) -> Iterator[_Step]:
     yield from _fair_steps(FACES, moments)
     for name, n in _BALANCED.items():
         for sample in range(_N_SAMPLES):
-            yield f"{name}: sample {sample + 1}", partial(_sampled, faces, n, setting.seed, sample)
+            yield (
+                f"{name}: sample {sample + 1}",
+                partial(_sample_figures, faces, n, setting.seed, sample),
+            )
 
 
 def _fair_steps(name: str, moments: Callable[[], GroupMoments]) -> Iterator[_Step]:
@@ -182,7 +185,7 @@ def _fair_steps(name: str, moments: Callable[[], GroupMoments]) -> Iterator[_Ste
         yield f"{name}: fair PCA, d = {d}", partial(_fair_figures, moments, d)
 
 
-def _sampled(faces: Callable[[], Dataset], n: int, seed: int, sample: int) -> _Figures:
+def _sample_figures(faces: Callable[[], Dataset], n: int, seed: int, sample: int) -> _Figures:
     X, genders = faces().X, faces().sensitive_features
     drawn = balanced_rows(genders, n, (seed, n, sample))
     return plain_figures(GroupMoments.from_rows(X[drawn], genders[drawn]))
@@ -243,7 +246,7 @@ def _curves(values: dict[str, _Figures]) -> Iterator[Curve]:
             yield Curve(name, ("female", "male"), errors, losses)
 
 
-def _worse_group(curve: Curve) -> Iterator[str]:
+def _describe_worse_groups(curve: Curve) -> Iterator[str]:
     """At which dimensions ordinary PCA leaves which group with the larger error."""
     first, second = curve.groups
     worse = [d for d, (a, b) in zip(DIMENSIONS, curve.pca_errors, strict=True) if a > b + _ZERO]

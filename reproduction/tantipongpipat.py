@@ -63,7 +63,7 @@ class Tantipongpipat:
         for done, ((name, group, shown), d) in enumerate(steps):
             key = f"{name}:{group}, d = {d}"
             setting.progress(key, done, len(steps))
-            compute = partial(_solved, partial(moments, name, group), d)
+            compute = partial(_solve, partial(moments, name, group), d)
             facts.append((name, group, shown, d, setting.store.get_or_compute(key, compute)))
         expected = {
             (row["data"], int(row["n_components"])): float(row["value"])
@@ -83,7 +83,7 @@ class Tantipongpipat:
             f"{max(risen, 0.0):.1e}. At most: d + floor(sqrt(2 k + 1/4) - 3/2).",
             "Exactly d: the largest loss of the best subspace of d dimensions that was found, and "
             "its gap to the bound. An open gap is never called optimal.",
-            *_left_out(sets),
+            *_note_omissions(sets),
         )
         return Result(self.title, _COLUMNS, rows, notes, partial(_draw, rows=rows))
 
@@ -96,7 +96,7 @@ def _moments(setting: Setting, name: str, group: str) -> GroupMoments:
     return GroupMoments.from_rows(rows.X, rows.sensitive_features)
 
 
-def _solved(moments: Callable[[], GroupMoments], d: int) -> dict[str, Any]:
+def _solve(moments: Callable[[], GroupMoments], d: int) -> dict[str, Any]:
     """Solve the relaxation, with its rank before and after reduction, and exactly d dimensions."""
     fit = fit_moments(moments(), FitSettings.parse(d, center="group", scale=True))
     problem = fit.problem
@@ -131,7 +131,7 @@ def _row(shown: str, d: int, facts: dict[str, Any], expected: float | None) -> t
     )
 
 
-def _left_out(sets: Sequence[object]) -> tuple[str, ...]:
+def _note_omissions(sets: Sequence[object]) -> tuple[str, ...]:
     return ("Left out by --quick: ten groups.",) if len(sets) < len(_SETS) else ()
 
 

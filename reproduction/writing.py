@@ -21,13 +21,13 @@ def text_of(result: Result, width: int = _WIDTH) -> str:
 
     Columns that do not fit into `width` follow below, beside the first ones again.
     """
-    cells = [[shown(cell) for cell in row] for row in result.rows]
+    cells = [[format_cell(cell) for cell in row] for row in result.rows]
     columns = [
-        _aligned([heading, *(row[i] for row in cells)], [row[i] for row in result.rows])
+        _align_column([heading, *(row[i] for row in cells)], [row[i] for row in result.rows])
         for i, heading in enumerate(result.columns)
     ]
     lines: list[str] = []
-    for part in _parts(columns, _n_naming(cells), width):
+    for part in _parts(columns, _n_naming_columns(cells), width):
         table = ["  ".join(line).rstrip() for line in zip(*part, strict=True)]
         lines += [""] * bool(lines) + table
     notes = ["\n".join(wrap_text(note, width, "  ")) for note in result.notes]
@@ -35,7 +35,7 @@ def text_of(result: Result, width: int = _WIDTH) -> str:
     return "\n".join([*title, "", *lines, *(["", *notes] if notes else [])])
 
 
-def _aligned(texts: Sequence[str], values: Sequence[Cell]) -> list[str]:
+def _align_column(texts: Sequence[str], values: Sequence[Cell]) -> list[str]:
     """Align a column under its heading and a line."""
     width = max(map(display_width, texts))
     is_figures = any(isinstance(value, int | float) for value in values) and not any(
@@ -50,7 +50,7 @@ def _aligned(texts: Sequence[str], values: Sequence[Cell]) -> list[str]:
     return [padded[0], "-" * width, *padded[1:]]
 
 
-def _n_naming(cells: Sequence[Sequence[str]]) -> int:
+def _n_naming_columns(cells: Sequence[Sequence[str]]) -> int:
     """Return the number of first columns that distinguish all rows; one if none does."""
     n_columns = len(cells[0]) if cells else 1
     for n in range(1, n_columns):
@@ -71,13 +71,13 @@ def _parts(columns: Sequence[list[str]], n_naming: int, width: int) -> list[list
     return parts
 
 
-def shown(cell: Cell) -> str:
+def format_cell(cell: Cell) -> str:
     """Format a value for tables: five significant digits, an empty text for None.
 
     Examples
     --------
-    >>> shown(13.946173), shown(22), shown(2.5e-12), shown(None), shown("LFW")
-    ('13.946', '22', '2.5e-12', '', 'LFW')
+    >>> [format_cell(cell) for cell in (13.946173, 22, 2.5e-12, None, "LFW")]
+    ['13.946', '22', '2.5e-12', '', 'LFW']
     """
     if cell is None:
         return ""
@@ -92,7 +92,9 @@ def csv_of(result: Result) -> str:
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(result.columns)
-    writer.writerows(["" if cell is None else _whole(cell) for cell in row] for row in result.rows)
+    writer.writerows(
+        ["" if cell is None else _exact_text(cell) for cell in row] for row in result.rows
+    )
     return text.getvalue()
 
 
@@ -133,6 +135,6 @@ def _write_figures(result: Result, folder: Path, name: str) -> Sequence[Path]:
     return paths
 
 
-def _whole(cell: Cell) -> Cell:
+def _exact_text(cell: Cell) -> Cell:
     # repr of a numpy float would name its type; of a Python float it is the shortest exact text.
     return repr(float(cell)) if isinstance(cell, float) else cell

@@ -8,7 +8,7 @@ from reproduction.data import load, load_faces
 from reproduction.vu.protocol import GroupArray
 
 # Drawn of each gender, and what each image is resized to by area.
-_FACES_OF_EACH, _SHAPE = 2000, (24, 24)
+_FACES_PER_GENDER, _SHAPE = 2000, (24, 24)
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,7 @@ class DataSet:
     def load(self, folder: Path) -> tuple[FloatArray, GroupArray]:
         """Raw rows and the group of each."""
         found = (
-            load_faces(folder, n_per_gender=_FACES_OF_EACH, shape=_SHAPE)
+            load_faces(folder, n_per_gender=_FACES_PER_GENDER, shape=_SHAPE)
             if self.is_large
             else load(self.name, folder, self.group)
         )

@@ -35,7 +35,7 @@ _DATA_SETS = {
     "steel_plates": "Figures 13, 14",
     "wine_quality": "Figures 15, 16",
 }
-_MOST_COMPONENTS = 12
+_MAX_COMPONENTS = 12
 _SETTING = {"radius": 0.15, "penalty": 0.5}
 _METHODS = (
     Method("PCA", None, methods.pca),
@@ -104,7 +104,7 @@ def curves_of(X: FloatArray, groups: GroupArray, chosen: Sequence[Method], seed:
     train = parts["training"]
     moments = GroupMoments.from_rows(train.rows, train.groups)
     curves: Curves = {part: {method.name: [] for method in chosen} for part in parts}
-    for d in range(1, min(X.shape[1] - 1, _MOST_COMPONENTS) + 1):
+    for d in range(1, min(X.shape[1] - 1, _MAX_COMPONENTS) + 1):
         for method in chosen:
             fit = method.fit(moments, d, method.settings[0], seed)
             for name, part in parts.items():

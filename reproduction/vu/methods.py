@@ -47,7 +47,7 @@ class Method:
         What cross-validation chooses from; a single one is taken as it is.
     follows : str or None
         Takes the setting that the method of this name has chosen.
-    most_features : int or None
+    max_features : int or None
         Left out above.
     """
 
@@ -56,7 +56,7 @@ class Method:
     fit: Callable[[GroupMoments, int, Setting, int], FairSubspace]
     settings: tuple[Setting, ...] = ({},)
     follows: str | None = None
-    most_features: int | None = None
+    max_features: int | None = None
 
 
 def grid(radii: tuple[float, ...], penalties: tuple[float, ...]) -> tuple[Setting, ...]:

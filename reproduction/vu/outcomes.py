@@ -8,14 +8,14 @@ from reproduction.experiment import Setting
 from reproduction.vu.methods import Method
 from reproduction.vu.plans import Plan
 from reproduction.vu.protocol import GroupArray
-from reproduction.vu.repeats import Outcome, Repeat, one_repeat
+from reproduction.vu.repeats import Outcome, Repeat, run_repeat
 from reproduction.vu.threads import on_one_thread
 
 # By data set, the outcomes of every repeat.
 Outcomes = dict[str, list[dict[str, Outcome]]]
 
 
-def computed(plan: Plan, setting: Setting, *, leakage: bool) -> Outcomes:
+def compute_outcomes(plan: Plan, setting: Setting, *, leakage: bool) -> Outcomes:
     """Every repeat on every data set, each one step that is kept."""
     total = len(plan.data_sets) * plan.n_repeats
     outcomes: Outcomes = {}
@@ -45,4 +45,4 @@ def _step(
     rows: tuple[FloatArray, GroupArray] | None, methods: Sequence[Method], how: Repeat
 ) -> dict[str, Outcome]:
     assert rows is not None, "rows are read before a step is computed"
-    return one_repeat(*rows, methods, how)
+    return run_repeat(*rows, methods, how)

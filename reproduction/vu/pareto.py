@@ -30,7 +30,7 @@ _FRONTIER = "exact frontier"
 # Far enough for the curve's end where no subspace has equal errors.
 _FIRST_PENALTIES = (0.0, 1.0, 30.0, 1000.0)
 # Points are at most this share of the curve's extent apart, in gap and in error.
-_STEP, _MOST_POINTS, _ONE_PENALTY = 0.04, 60, 1e-6
+_STEP, _MAX_POINTS, _ONE_PENALTY = 0.04, 60, 1e-6
 _COLUMNS = ("data set", "method", "radius", "penalty", "other", "ABDiff", "ARE", "above frontier")
 
 # Of one subspace: method, setting, ABDiff, ARE.
@@ -51,7 +51,7 @@ class Pareto:
         points: dict[str, list[Point]] = {}
         for i, name in enumerate(names):
             setting.progress(name, i, len(names))
-            step = partial(on_one_thread, _step, name, setting, compared(setting.effort))
+            step = partial(on_one_thread, _step, name, setting, compared_methods(setting.effort))
             found = setting.store.get_or_compute(name, step)
             points[name] = [(str(m), dict(s), float(gap), float(e)) for m, s, gap, e in found]
         rows: list[tuple[Cell, ...]] = []
@@ -72,7 +72,7 @@ class Pareto:
         return Result(self.title, _COLUMNS, rows, notes, lambda figure: _draw(figure, points))
 
 
-def compared(effort: Effort) -> tuple[Method, ...]:
+def compared_methods(effort: Effort) -> tuple[Method, ...]:
     """Return the methods of the figures with all their settings."""
     quick = effort is Effort.QUICK
     rates = methods.LEARNING_RATES if effort is Effort.FULL else methods.LEARNING_RATES[:4]
@@ -99,7 +99,7 @@ def compared(effort: Effort) -> tuple[Method, ...]:
     )
 
 
-def points_of(
+def compute_points(
     X: FloatArray, groups: GroupArray, chosen: Sequence[Method], seed: int
 ) -> list[Point]:
     """ABDiff and ARE of every method at every setting, and of the frontier, on all rows.
@@ -125,7 +125,7 @@ def points_of(
     return points
 
 
-def frontier_of(points: Sequence[Point]) -> FloatArray:
+def compute_frontier(points: Sequence[Point]) -> FloatArray:
     """Gap and error along the exact frontier, the gap rising, shape (m, 2)."""
     curve = sorted((gap, error) for method, _, gap, error in points if method == _FRONTIER)
     return np.array(curve)
@@ -146,8 +146,8 @@ def least_error(points: Sequence[Point], gap: float) -> float:
 
 def _frontier_fits(moments: GroupMoments) -> list[tuple[FairSubspace, float | None]]:
     """Fit the error gap criterion at penalties that cover the whole curve, and equal errors."""
-    fits = {each: _at_penalty(moments, each) for each in _FIRST_PENALTIES}
-    while len(fits) < _MOST_POINTS:
+    fits = {each: _fit_at_penalty(moments, each) for each in _FIRST_PENALTIES}
+    while len(fits) < _MAX_POINTS:
         penalties = sorted(fits)
         points = np.array([_gap_and_error(fits[each], moments) for each in penalties])
         extent = np.ptp(points, axis=0)
@@ -159,7 +159,7 @@ def _frontier_fits(moments: GroupMoments) -> list[tuple[FairSubspace, float | No
         if lengths[widest] < _STEP:
             break
         middle = (penalties[widest] + penalties[widest + 1]) / 2
-        fits[middle] = _at_penalty(moments, middle)
+        fits[middle] = _fit_at_penalty(moments, middle)
     curve: list[tuple[FairSubspace, float | None]] = [(fits[each], each) for each in sorted(fits)]
     try:
         equal = fit_moments(
@@ -170,7 +170,7 @@ def _frontier_fits(moments: GroupMoments) -> list[tuple[FairSubspace, float | No
     return [*curve, (equal, None)]
 
 
-def _at_penalty(moments: GroupMoments, penalty: float) -> FairSubspace:
+def _fit_at_penalty(moments: GroupMoments, penalty: float) -> FairSubspace:
     return fit_moments(
         moments, FitSettings.parse(_N_COMPONENTS, ErrorGap(penalty), center="none")
     ).subspace
@@ -186,14 +186,14 @@ def _gap_and_error(fit: FairSubspace, moments: GroupMoments) -> tuple[float, flo
 
 def _step(name: str, setting: Setting, chosen: Sequence[Method]) -> list[Point]:
     X, groups = data_set_of(name).load(setting.data)
-    return points_of(X, groups, chosen, setting.seed)
+    return compute_points(X, groups, chosen, setting.seed)
 
 
 def _draw(figure: "Figure", points: dict[str, list[Point]]) -> None:
     figure.set_size_inches(max(4.8 * len(points), 6.4), 5.0)
     panels = figure.subplots(1, len(points), squeeze=False)[0]
     for axes, (name, of_set) in zip(panels, points.items(), strict=True):
-        curve = frontier_of(of_set)
+        curve = compute_frontier(of_set)
         axes.plot(*curve.T, color="0.35", linewidth=1.6, label=_FRONTIER)
         for method, (color, marker) in STYLES.items():
             found = [(gap, error) for each, _, gap, error in of_set if each == method]

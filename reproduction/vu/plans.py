@@ -8,9 +8,9 @@ from reproduction.vu.data_sets import DATA_SETS, DataSet
 from reproduction.vu.methods import Method, Setting
 
 # The semidefinite program takes ten seconds at this many features and grows with the sixth power.
-_MOST_FEATURES = 50
+_MAX_FEATURES = 50
 # It runs in the first splits only, and in one where it takes seconds.
-_PROGRAM_REPEATS, _MOST_FEATURES_AGAIN = 3, 30
+_PROGRAM_REPEATS, _MAX_FEATURES_OF_REPEATS = 3, 30
 _SHARE = 0.1
 _QUICK = ("ecoli", "parkinsons", "wine_quality")
 
@@ -33,7 +33,7 @@ LIMITED = Method(
     "CFPCA_both",
     methods.limited_covariances,
     ({"share": _SHARE},),
-    most_features=_MOST_FEATURES,
+    max_features=_MAX_FEATURES,
 )
 
 
@@ -67,7 +67,8 @@ class Plan:
         return (
             f"{search} The faces are searched at radius alpha = 0.15 and penalties 0, 0.5 and 1.5 "
             f"only. 'limited' runs in the first {_PROGRAM_REPEATS} splits, over "
-            f"{_MOST_FEATURES_AGAIN} features in the first one, over {_MOST_FEATURES} not at all.",
+            f"{_MAX_FEATURES_OF_REPEATS} features in the first one, over {_MAX_FEATURES} not at "
+            "all.",
         )
 
     def methods(self, data_set: DataSet, repeat: int) -> tuple[Method, ...]:
@@ -85,7 +86,7 @@ class Plan:
             return (LIMITED,)
         if repeat >= _PROGRAM_REPEATS:
             return ()
-        return (replace(LIMITED, most_features=_MOST_FEATURES_AGAIN),)
+        return (replace(LIMITED, max_features=_MAX_FEATURES_OF_REPEATS),)
 
     def _grid(self, data_set: DataSet) -> tuple[Setting, ...]:
         if self.effort is Effort.QUICK:
@@ -109,7 +110,7 @@ class Plan:
             "FairPCA",
             methods.multiplicative_fair_pca,
             tuple({"rate": rate} for rate in methods.LEARNING_RATES),
-            most_features=_MOST_FEATURES,
+            max_features=_MAX_FEATURES,
         )
         limited = replace(LIMITED, settings=tuple({"share": s} for s in (0.01, 0.05, 0.1, 0.5)))
         return (PCA, certified, papers, FAIR_PCA, weights, MEAN, TOLERANT, BOTH, limited)

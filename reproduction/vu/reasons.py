@@ -83,7 +83,7 @@ def reason_for(
     return "starts" if away is not None and abs(away) > WANTS_A_REASON else "not known"
 
 
-def explained(reasons: Iterable[str]) -> tuple[str, ...]:
+def explain_reasons(reasons: Iterable[str]) -> tuple[str, ...]:
     """Return the sentences of the reasons that occur, each once."""
     used = set(reasons)
     return tuple(sentence for name, sentence in EXPLANATIONS.items() if name in used)

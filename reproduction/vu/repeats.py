@@ -46,7 +46,7 @@ class Repeat:
     leakage: bool = False
 
 
-def one_repeat(
+def run_repeat(
     X: FloatArray, groups: GroupArray, methods: Sequence[Method], repeat: Repeat
 ) -> dict[str, Outcome]:
     """Fit every method to 30 % of the rows and judge it on these and on the others.
@@ -71,17 +71,17 @@ def one_repeat(
     everything = Part(standardized(X, train_rows, scale=repeat.scale), groups)
     train, test = everything.at(train_rows), everything.at(test_rows)
     moments = GroupMoments.from_rows(train.rows, train.groups)
-    folds = folded(train, repeat.n_folds, repeat.seed)
+    folds = fold_moments(train, repeat.n_folds, repeat.seed)
     outcomes: dict[str, Outcome] = {}
     for method in methods:
-        if method.most_features is not None and X.shape[1] > method.most_features:
-            reason = f"{X.shape[1]} features, over {method.most_features}"
+        if method.max_features is not None and X.shape[1] > method.max_features:
+            reason = f"{X.shape[1]} features, over {method.max_features}"
             outcomes[method.name] = {"left_out": reason}
             continue
         if method.follows is not None:
             setting = outcomes[method.follows]["setting"]
         else:
-            setting = chosen_setting(method, folds, repeat.seed)
+            setting = choose_setting(method, folds, repeat.seed)
         fit = method.fit(moments, N_COMPONENTS, setting, repeat.seed)
         components = fit.components
         outcomes[method.name] = {
@@ -95,7 +95,7 @@ def one_repeat(
     return outcomes
 
 
-def folded(train: Part, n_folds: int, seed: int) -> list[tuple[GroupMoments, Part]]:
+def fold_moments(train: Part, n_folds: int, seed: int) -> list[tuple[GroupMoments, Part]]:
     """Moments of what each fold is fitted on, and the rows that it is judged on."""
     return [
         (GroupMoments.from_rows(train.rows[fitted], train.groups[fitted]), train.at(judged))
@@ -103,14 +103,14 @@ def folded(train: Part, n_folds: int, seed: int) -> list[tuple[GroupMoments, Par
     ]
 
 
-def chosen_setting(
+def choose_setting(
     method: Method, folds: Sequence[tuple[GroupMoments, Part]], seed: int
 ) -> Setting:
     """Return the setting with the least mean ABDiff + ARE over the folds; the first of ties."""
     if len(method.settings) == 1:
         return method.settings[0]
     sums = [
-        np.mean([_judged(method, moments, part, setting, seed) for moments, part in folds])
+        np.mean([_score_setting(method, moments, part, setting, seed) for moments, part in folds])
         for setting in method.settings
     ]
     return method.settings[int(np.argmin(sums))]
@@ -138,7 +138,7 @@ def figures_of(outcomes: Sequence[Mapping[str, Outcome]], name: str, *path: str)
     return found
 
 
-def _judged(
+def _score_setting(
     method: Method, moments: GroupMoments, part: Part, setting: Setting, seed: int
 ) -> float:
     components = method.fit(moments, N_COMPONENTS, setting, seed).components

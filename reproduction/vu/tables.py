@@ -6,9 +6,9 @@ from reproduction.comparison import printed_table, relative_difference
 from reproduction.experiment import Cell, Result, Setting
 from reproduction.vu.data_sets import DATA_SETS
 from reproduction.vu.methods import Method
-from reproduction.vu.outcomes import Outcomes, computed
+from reproduction.vu.outcomes import Outcomes, compute_outcomes
 from reproduction.vu.plans import CERTIFIED, PAPERS, Plan, plan_of
-from reproduction.vu.reasons import explained, mean, reason_for, spread
+from reproduction.vu.reasons import explain_reasons, mean, reason_for, spread
 from reproduction.vu.repeats import figures_of
 from reproduction.vu.scatter import Pair, draw_pairs
 
@@ -69,7 +69,7 @@ class PrintedTable:
     def run(self, setting: Setting) -> Result:
         """Split, fit, judge and compare."""
         plan = plan_of(setting.effort)
-        outcomes = computed(plan, setting, leakage=self._leakage)
+        outcomes = compute_outcomes(plan, setting, leakage=self._leakage)
         printed = {row["data"]: row for row in printed_table(self.printed)}
         compared = [
             self._compared(data_set.name, method, figure, outcomes, printed.get(data_set.name, {}))
@@ -77,7 +77,7 @@ class PrintedTable:
             for method in plan.methods(data_set, 0)
             for figure in self.figures
         ]
-        notes = (*_notes(plan, outcomes), *explained(each.why for each in compared))
+        notes = (*_notes(plan, outcomes), *explain_reasons(each.why for each in compared))
         pairs = [
             Pair(each.figure, each.method, each.printed, each.ours)
             for each in compared
@@ -169,11 +169,11 @@ def _notes(plan: Plan, outcomes: Outcomes) -> tuple[str, ...]:
         "both fit the printed ARE. 'limited' keeps most variance while no direction's variances "
         "differ by more than a tenth of the most (or the least possible).",
         *plan.shortcuts,
-        _beside_the_optimum(outcomes),
+        _compare_with_optimum(outcomes),
     )
 
 
-def _beside_the_optimum(outcomes: Outcomes) -> str:
+def _compare_with_optimum(outcomes: Outcomes) -> str:
     """Describe how often the paper's algorithm ends above the optimum at the same setting."""
     ratios = [
         repeat[PAPERS.name]["objective"] / repeat[CERTIFIED.name]["objective"] - 1

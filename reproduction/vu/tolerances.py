@@ -12,7 +12,13 @@ from reproduction.vu.data_sets import DATA_SETS
 from reproduction.vu.plans import TOLERANT, plan_of
 from reproduction.vu.protocol import GroupArray, Part, split_rows, standardized
 from reproduction.vu.reasons import within_spread
-from reproduction.vu.repeats import N_COMPONENTS, TRAIN_SHARE, chosen_setting, folded, leakage_of
+from reproduction.vu.repeats import (
+    N_COMPONENTS,
+    TRAIN_SHARE,
+    choose_setting,
+    fold_moments,
+    leakage_of,
+)
 from reproduction.vu.scatter import Pair, draw_pairs
 from reproduction.vu.threads import on_one_thread
 
@@ -25,7 +31,7 @@ def leakages(X: FloatArray, groups: GroupArray, seed: int) -> list[float]:
     everything = Part(standardized(X, train_rows), groups)
     train, test = everything.at(train_rows), everything.at(test_rows)
     moments = GroupMoments.from_rows(train.rows, train.groups)
-    chosen = chosen_setting(TOLERANT, folded(train, 3, seed), seed)
+    chosen = choose_setting(TOLERANT, fold_moments(train, 3, seed), seed)
     fits = [TOLERANT.fit(moments, N_COMPONENTS, each, seed) for each in TOLERANT.settings]
     return [chosen["tolerance"], *(leakage_of(each.components, train, test) for each in fits)]
 

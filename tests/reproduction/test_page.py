@@ -5,7 +5,7 @@ import json
 import numpy as np
 import pytest
 
-from reproduction.page import PAGE, RESULTS, keep, kept, page_of
+from reproduction.page import PAGE, RESULTS, format_page, store_result, stored_results
 from reproduction.registry import experiment_of
 from reproduction.vu.shapes import reliable_columns
 
@@ -15,11 +15,11 @@ def table(result):
 
 
 def test_the_page_is_built_from_the_stored_results():
-    assert PAGE.read_text(encoding="utf-8") == page_of(kept())
+    assert PAGE.read_text(encoding="utf-8") == format_page(stored_results())
 
 
 def test_kept_results_are_of_experiments():
-    for result in kept():
+    for result in stored_results():
         experiment = experiment_of(result["name"])
         assert (result["title"], result["source"]) == (experiment.title, experiment.source)
         assert result["rows"], result["name"]
@@ -28,13 +28,13 @@ def test_kept_results_are_of_experiments():
 
 def test_a_result_is_kept_as_it_is_computed(tmp_path, monkeypatch):
     monkeypatch.setattr("reproduction.page.RESULTS", tmp_path)
-    keep("blog-regression", "quick", None)
+    store_result("blog-regression", "quick", None)
     found = json.loads((tmp_path / "blog-regression.json").read_text())
     committed = json.loads((RESULTS / "blog-regression.json").read_text())
     for one, other in zip(found["rows"], committed["rows"], strict=True):
         assert one[0] == other[0]
         assert one[1] == pytest.approx(other[1], rel=1e-9)
-    assert "blog-regression" in page_of([found])
+    assert "blog-regression" in format_page([found])
 
 
 @pytest.mark.slow
@@ -57,7 +57,7 @@ def test_the_columns_of_table_2():
         row["data set"]: row
         for row in (
             dict(zip(each["columns"], row, strict=True))
-            for each in kept()
+            for each in stored_results()
             if each["name"] == "vu-table2"
             for row in each["rows"]
         )

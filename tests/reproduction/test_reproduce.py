@@ -14,7 +14,7 @@ from reproduction.experiment import Result
 from reproduction.page import RESULTS
 from reproduction.registry import EXPERIMENTS, experiment_of
 from reproduction.store import Store
-from reproduction.writing import csv_of, shown, text_of, write_result
+from reproduction.writing import csv_of, format_cell, text_of, write_result
 
 
 @pytest.mark.parametrize("name", EXPERIMENTS)
@@ -249,7 +249,7 @@ def test_columns_that_do_not_fit_follow_below_with_the_row_names(width):
     for table, heading in zip(tables, headings, strict=True):
         assert len({columns_of(line) for line in table.splitlines()[:2]}) == 1
         for line, row in zip(table.splitlines()[2:], WIDE.rows, strict=True):
-            cells = [shown(row[WIDE.columns.index(name)]) for name in heading]
+            cells = [format_cell(row[WIDE.columns.index(name)]) for name in heading]
             assert line.split() == cells
 
 

@@ -16,17 +16,23 @@ from reproduction.vu import methods, outcomes, tables
 from reproduction.vu.data_sets import DATA_SETS, data_set_of
 from reproduction.vu.dimensions import curves_of, mean_curves
 from reproduction.vu.methods import Method
-from reproduction.vu.pareto import PARETO, compared, frontier_of, least_error, points_of
+from reproduction.vu.pareto import (
+    PARETO,
+    compared_methods,
+    compute_frontier,
+    compute_points,
+    least_error,
+)
 from reproduction.vu.plans import CERTIFIED, PAPERS, plan_of
 from reproduction.vu.protocol import errors_of
 from reproduction.vu.radius import RADIUS, performance
-from reproduction.vu.reasons import explained, reason_for
+from reproduction.vu.reasons import explain_reasons, reason_for
 from reproduction.vu.repeats import (
     Repeat,
-    chosen_setting,
+    choose_setting,
     figures_of,
-    folded,
-    one_repeat,
+    fold_moments,
+    run_repeat,
 )
 from reproduction.vu.toy import FIGURE_1, directions, toy_rows
 
@@ -82,7 +88,7 @@ def test_a_difference_over_a_tenth_has_a_reason(quick):
 @pytest.mark.long
 def test_a_run_goes_on_from_what_is_kept(quick, monkeypatch):
     store, before = quick
-    monkeypatch.setattr(outcomes, "one_repeat", None)
+    monkeypatch.setattr(outcomes, "run_repeat", None)
     # Nothing is computed, and the files are not even read.
     after = tables.TABLE_1.run(setting_with(store, data=Path("nowhere")))
     assert after.rows == before.rows
@@ -141,7 +147,7 @@ def test_printed_tables_are_complete():
 )
 def test_reasons(data_set, figure, method, values, printed, own, reason):
     assert reason_for(data_set, figure, method, values, printed, own) == reason
-    assert len(explained([reason])) == (reason != "")
+    assert len(explain_reasons([reason])) == (reason != "")
 
 
 @pytest.mark.parametrize(("optimum", "reason"), [([5.0, 5.1], "starts"), ([7.2, 7.3], "not known")])
@@ -182,9 +188,9 @@ def test_a_radius_changes_what_is_learnt():
 @pytest.mark.slow
 def test_no_method_lies_below_the_frontier():
     X, groups = rows_of_two_groups(0, n=(120, 80))
-    chosen = compared(Effort.QUICK)
-    points = points_of(X, groups, chosen, seed=0)
-    curve = frontier_of(points)
+    chosen = compared_methods(Effort.QUICK)
+    points = compute_points(X, groups, chosen, seed=0)
+    curve = compute_frontier(points)
     assert (np.diff(curve[:, 1]) <= 1e-9).all()  # less gap costs error
     above = [error - least_error(points, gap) for _, _, gap, error in points]
     # Up to the certificates: 1e-9 of a total variance of about twenty.
@@ -301,12 +307,12 @@ def test_fair_pca_is_about_each_groups_own_mean():
 @pytest.mark.unverified
 def test_the_setting_of_least_gap_and_error_is_chosen():
     train = toy_rows((80, 40), np.random.default_rng(0))
-    folds = folded(train, 3, seed=0)
+    folds = fold_moments(train, 3, seed=0)
     one = Method("axis", None, _axis, ({"axis": 0.0}, {"axis": 1.0}))
     errors = [errors_of(np.eye(2)[[axis]], part) for axis in (0, 1) for _, part in folds]
     sums = [each.gap + each.error for each in errors]
     best = int(np.mean(sums[3:]) < np.mean(sums[:3]))
-    assert chosen_setting(one, folds, 0) == {"axis": float(best)}
+    assert choose_setting(one, folds, 0) == {"axis": float(best)}
 
 
 def _axis(moments, d, setting, seed):
@@ -319,8 +325,8 @@ def test_a_repeat_follows_judges_and_leaves_out():
     X, groups = rows_of_two_groups(1, n=(150, 100))
     certified = Method("exact", None, methods.certified_rfpca, methods.grid((0.1,), (0.0, 2.0)))
     follower = Method("theirs", None, methods.papers_rfpca(2, 100), follows="exact")
-    small = Method("small", None, methods.pca, most_features=5)
-    outcomes = one_repeat(X, groups, (certified, follower, small), Repeat(seed=0, leakage=True))
+    small = Method("small", None, methods.pca, max_features=5)
+    outcomes = run_repeat(X, groups, (certified, follower, small), Repeat(seed=0, leakage=True))
     assert outcomes["small"] == {"left_out": "6 features, over 5"}
     assert outcomes["theirs"]["setting"] == outcomes["exact"]["setting"]
     assert 0 <= outcomes["exact"]["leakage"] <= 1
