@@ -54,7 +54,7 @@ _EPILOG = "\b\nExperiments:\n" + "\n".join(
 def reproduce(
     name: str, data: Path | None, quick: bool, full: bool, folder: Path, as_json: bool
 ) -> None:
-    """Compute the table or figure NAME of the papers, ours beside what is printed.
+    """Compute the table or figure NAME of the papers, and compare it with the printed one.
 
     Finished steps are kept in NAME.partial in the output folder: after an interruption the same
     command goes on where it stopped.
@@ -105,7 +105,7 @@ def run(arguments: Sequence[str] | None = None) -> int:
 def reproduce_experiment(
     experiment: "Experiment", data: Path, effort: str, folder: Path
 ) -> "tuple[Result, Sequence[Path], str | None]":
-    """Run an experiment and write what it gives.
+    """Run an experiment and write its result.
 
     Returns
     -------

@@ -8,7 +8,7 @@ WANTS_A_REASON = 0.10
 
 
 def relative_difference(ours: float | None, printed: float | None) -> float | None:
-    """(ours - printed) / |printed|; None where there is nothing to compare, or zero is missed.
+    """Return (ours - printed) / |printed|, or None without a printed value or if it is zero.
 
     Examples
     --------

@@ -96,7 +96,7 @@ class Experiment(Protocol):
 
     @property
     def files(self) -> tuple[str, ...]:
-        """Names of the data files that it reads; results kept of other contents are void."""
+        """Names of the data files; stored steps of files with other contents are not used."""
 
     def run(self, setting: Setting) -> Result:
         """Compute it."""

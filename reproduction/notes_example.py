@@ -66,7 +66,7 @@ NOTES_EXAMPLE = NotesExample()
 
 
 def errors_of(moments: GroupMoments, criterion: str | Criterion) -> tuple[float, float]:
-    """Errors of A and B where one dimension is kept by this criterion, about the origin."""
+    """Return errors of A and B about the origin in one dimension, fitted by a criterion."""
     fit = fit_moments(moments, FitSettings.parse(1, criterion, center="none"))
     e_a, e_b = fit.certificate.errors.tolist()
     return e_a, e_b

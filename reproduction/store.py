@@ -102,7 +102,7 @@ class Store:
             self._file = None
 
     def remove(self) -> None:
-        """Close the file and delete it: what it was for is complete."""
+        """Close the file and delete it after the computation is complete."""
         self.close()
         if self.path is not None:
             self.path.unlink(missing_ok=True)

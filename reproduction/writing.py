@@ -60,7 +60,7 @@ def _n_naming_columns(cells: Sequence[Sequence[str]]) -> int:
 
 
 def _parts(columns: Sequence[list[str]], n_naming: int, width: int) -> list[list[list[str]]]:
-    """Columns that stand side by side, each time after those that name the rows."""
+    """Return parts of the columns that fit the width, each after those that name the rows."""
     naming, others = list(columns[:n_naming]), columns[n_naming:]
     parts = [list(naming)]
     for column in others:

@@ -35,7 +35,7 @@ class Entry:
 
 
 def lines(variances: list[float], n_components: int) -> Entry:
-    """Every group varies along an axis of its own.
+    """Return a problem of groups that vary along one axis each.
 
     By Schur and Horn, the shares s_g that a rank-d projector keeps of the axes are any numbers in
     [0, 1] that sum to d, and e_g = a_g (1 - s_g).

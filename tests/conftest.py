@@ -95,7 +95,7 @@ def _results_are_shared(tmp_path_factory):
 
 @pytest.fixture(autouse=True)
 def _fits_are_verified(request):
-    """Fail a test, after its end, if the certificate of something that it fitted does not hold.
+    """Fail a test after its end if the certificate of one of its fits does not hold.
 
     Fits of fixtures with a wider scope are included. Which tests are checked depends on their names
     alone, so that a failure can be repeated.
@@ -112,7 +112,7 @@ def _fits_are_verified(request):
 
 @pytest.hookimpl(trylast=True)
 def pytest_terminal_summary(terminalreporter):
-    """Print the CPU time of the run, and what to install for the tests that were skipped."""
+    """Print the CPU time of the run, and requirements of the skipped tests."""
     times = os.times()
     seconds = times.user + times.system + times.children_user + times.children_system
     terminalreporter.write_line(f"{seconds:.0f} CPU seconds in all processes")
@@ -122,7 +122,7 @@ def pytest_terminal_summary(terminalreporter):
 
 
 def describe_skips(reasons):
-    """Return one line that says what to install, or to set, for the tests that were skipped."""
+    """Return one line with the requirements of the skipped tests."""
     packages = set()
     n_without_data = 0
     others = []

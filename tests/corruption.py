@@ -64,7 +64,7 @@ def corrupted_bytes(draw, content):
 
 @st.composite
 def corrupted_document(draw, document):
-    """One entry somewhere in a JSON document replaced, left out, or added."""
+    """Draw a JSON document with one entry replaced, removed, or added."""
     changed = node = copy.deepcopy(document)
     while keys := list(node) if isinstance(node, dict) else range(len(node)):
         key = draw(st.sampled_from(keys))
@@ -102,7 +102,7 @@ def corrupted_array(draw, array):
 
 @st.composite
 def corrupted_archive(draw, content):
-    """An archive whose header, arrays or bytes are not what was written."""
+    """Draw an archive with a corrupted header, array or byte."""
     if draw(st.integers(0, 3)) == 0:
         return draw(corrupted_bytes(content))
     with np.load(io.BytesIO(content), allow_pickle=False) as archive:

@@ -76,7 +76,7 @@ def hospital_with_clusters(rng):
 
 
 def survey(rng):
-    """Twelve regions, of which one differs."""
+    """Draw twelve regions, one of which differs."""
     sizes = {f"region {i}": 150 * i for i in range(2, 14)}
     distributions = {name: spread(WIDE) for name in sizes}
     distributions["region 4"] = spread(ASIDE)
@@ -84,7 +84,7 @@ def survey(rng):
 
 
 def embeddings(rng, n=20_000, p=768):
-    """Rows on thirty directions and noise; the minority has five directions of its own."""
+    """Draw rows of thirty directions and noise; five directions are the minority's alone."""
     basis = np.linalg.qr(rng.normal(size=(p, 35)))[0]
     deviations = np.linspace(3, 1, 30)
     common = basis[:, :30] * deviations

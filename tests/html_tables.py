@@ -10,7 +10,7 @@ ATTRIBUTES |= {"data-state", "title"}
 
 
 class Tables(HTMLParser):
-    """The cells of each row as text, the tags, and all that no cell holds."""
+    """Parser of the cells of each row as text, the tags, and text outside cells."""
 
     def __init__(self, html):
         super().__init__()

@@ -9,7 +9,7 @@ import numpy as np
 
 @dataclass(frozen=True)
 class KnownVerdict:
-    """A table, the fit that is asked for, and what is true of it.
+    """A table, the settings of a fit, and the true verdict.
 
     Attributes
     ----------
@@ -61,7 +61,7 @@ def harmed_minority():
 
 
 def repairable_minority():
-    """PCA spends its second dimension on what the majority hardly misses."""
+    """The second dimension of PCA captures a direction that matters little to the majority."""
     return _draw_rows({"many": 2700, "few": 300}, [[7, 0.5, 0.1], [1, 0.1, 1]])
 
 

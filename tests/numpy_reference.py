@@ -21,7 +21,7 @@ class Rows:
 
 
 def random_rows(seed, n=60, p=5, groups=("a", "b"), offset=3.0):
-    """Correlated rows; each group has its own mean and shape, and every group has rows."""
+    """Draw correlated rows; each group has rows, with another mean and covariance."""
     rng = np.random.default_rng(seed)
     labels = np.array(groups)[rng.permutation(np.arange(n) % len(groups))]
     X = np.empty((n, p))
@@ -33,7 +33,7 @@ def random_rows(seed, n=60, p=5, groups=("a", "b"), offset=3.0):
 
 
 def thin_rows(seed=0, n=300, p=12, share=0.05, groups=("a", "b", "c"), filled=()):
-    """Correlated rows of which few cells are not zero, save for columns that are filled."""
+    """Draw correlated rows with few nonzero cells, except in some dense columns."""
     rng = np.random.default_rng(seed)
     rows = random_rows(seed, n, p, groups, offset=1.0)
     kept = rng.random((n, p)) < share
@@ -42,7 +42,7 @@ def thin_rows(seed=0, n=300, p=12, share=0.05, groups=("a", "b", "c"), filled=()
 
 
 def generate_group_rows(k=2, p=6, n=30, seed=0):
-    """Rows of k groups away from the origin, each with its own covariance; and their labels."""
+    """Draw rows of k groups away from the origin, with different covariances, and labels."""
     rng = np.random.default_rng(seed)
     blocks = [rng.normal(size=(n + 3 * g, p)) @ rng.normal(size=(p, p)) for g in range(k)]
     labels = np.repeat(list("abcd")[:k], [len(each) for each in blocks])

@@ -56,7 +56,7 @@ class _TreeParser(HTMLParser):
 
 @lru_cache(maxsize=8)
 def parse_page(page):
-    """Return the tree of a page, which several tests share: leave it as it is."""
+    """Return the tree of a page; do not modify it, as several tests share it."""
     reader = _TreeParser()
     reader.feed(page)
     reader.close()

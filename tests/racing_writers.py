@@ -15,7 +15,7 @@ N_FEATURES = 300
 
 
 def save(path, number):
-    """Save a file of which every number tells who wrote it."""
+    """Save a file in which every number identifies its writer."""
     make_moments(number).save(path)
 
 

@@ -32,7 +32,7 @@ def report_facts(X, labels, n_components=None, *, folds=None, **settings):
 
 
 def draw_nothing(display, element_prefix, caption, alt_text, points=(), *_, **__):
-    """Return an empty figure: drawing those of a page takes ten times as long as its text."""
+    """Return an empty figure: drawing takes ten times as long as the text of a page."""
     from markupsafe import Markup, escape
 
     svg = Markup(f'<svg role="img" aria-label="{escape(alt_text)}"></svg>')

@@ -42,7 +42,7 @@ def test_a_violated_constraint_leaves_the_gap_open():
 
 
 def test_an_objective_below_the_bound_counts_as_a_gap():
-    """As it may where the bound holds for errors that satisfy the constraint."""
+    """The bound holds only for errors that satisfy the constraint."""
 
     class Higher(FirstGroupAtMost):
         def lower_bound(self, min_weighted_error, weights, problem):

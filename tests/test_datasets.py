@@ -61,7 +61,7 @@ COMPAS = """@relation compas
 
 
 class Server:
-    """OpenML for three sets; what it answers can be spoilt."""
+    """A stand-in for OpenML with three data sets, whose answers can be replaced."""
 
     def __init__(self):
         self.files = {42477: CREDIT, 1590: ADULT, 42192: COMPAS}

@@ -204,7 +204,7 @@ def test_groups_of_equal_means_lose_no_direction():
 
 
 def test_a_feature_of_another_size_does_not_hide_a_difference():
-    """Currency beside rates: both mean differences count, though one is 1e-8 of the other."""
+    """Currency and rates: both mean differences count, though one is 1e-8 of the other."""
     X = np.hstack([THREE.X[:, :4] * [1e6, 1e-2, 1e-2, 1e-2], THREE.X[:, 4:]])
     model = FairPCA(4, criterion="total_error", restriction=MeanParity())
     model.fit(X, sensitive_features=THREE.labels)

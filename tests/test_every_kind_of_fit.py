@@ -77,7 +77,7 @@ each_kind = pytest.mark.parametrize("kind", KINDS.values(), ids=KINDS)
 
 
 def mark_slow(names):
-    """Return all kinds, of which those of some names are marked as slow."""
+    """Return all kinds, and mark those with these names as slow."""
     marks = {name: [pytest.mark.slow] for name in names}
     return [pytest.param(kind, id=name, marks=marks.get(name, [])) for name, kind in KINDS.items()]
 

@@ -13,7 +13,7 @@ ROOT = Path(fairspan.__file__).parent
 
 @pytest.mark.slow
 def test_no_files_import_each_other():
-    assert [" <-> ".join(circle) for circle in _circles(_imports(ROOT))] == []
+    assert [" <-> ".join(circle) for circle in _find_cycles(_imports(ROOT))] == []
 
 
 def test_circles_are_found(tmp_path):
@@ -24,7 +24,7 @@ def test_circles_are_found(tmp_path):
         "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    from fairspan import named\n"
     )
     (tmp_path / "named.py").write_text("import fairspan.typed\n")
-    assert _circles(_imports(tmp_path)) == [
+    assert _find_cycles(_imports(tmp_path)) == [
         ["fairspan.high", "fairspan.low", "fairspan.middle"],
         ["fairspan.named", "fairspan.typed"],
     ]
@@ -37,7 +37,10 @@ def _imports(root: Path) -> dict[str, set[str]]:
     for name, path in trees.items():
         package = name if path.name == "__init__.py" else name.rpartition(".")[0]
         found = _imported(ast.parse(path.read_text()), package)
-        graph[name] = {max(_known(each, trees), default="") for each in found} - {"", name}
+        graph[name] = {max(_library_modules(each, trees), default="") for each in found} - {
+            "",
+            name,
+        }
     return graph
 
 
@@ -46,8 +49,8 @@ def _name(path: Path, root: Path) -> str:
     return ".".join(("fairspan", *(part for part in parts if part != "__init__")))
 
 
-def _known(imported: str, modules: dict[str, Path]) -> list[str]:
-    """The module itself and its packages, as far as they are files of the library."""
+def _library_modules(imported: str, modules: dict[str, Path]) -> list[str]:
+    """Return the module and its packages that are files of the library."""
     parts = imported.split(".")
     every = [".".join(parts[:end]) for end in range(2, len(parts) + 1)]
     return [name for name in every if name in modules]
@@ -74,8 +77,8 @@ def _statements(block: ast.AST) -> Iterator[ast.AST]:
             yield from _statements(statement)
 
 
-def _circles(graph: dict[str, set[str]]) -> list[list[str]]:
-    """Sets of modules, each of which imports all others of its set, directly or not."""
+def _find_cycles(graph: dict[str, set[str]]) -> list[list[str]]:
+    """Return cycles: sets of modules that import each other, directly or not."""
     reached = {name: _reached(graph, name) for name in graph}
     together = {
         tuple(sorted(other for other in reached[name] if name in reached[other]))

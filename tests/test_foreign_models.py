@@ -30,7 +30,7 @@ OTHERS = random_rows(6, n=70, p=5).X * [1, 30, 0.1, 1, 5] + [1000, 3, -2, 0, 40]
 
 
 class Halves:
-    """A projection onto the first features, which says nothing of itself."""
+    """A projection onto the first features, without attributes of PCA."""
 
     def transform(self, rows):
         return rows[:, :2]
@@ -73,7 +73,7 @@ STANDARDIZED = {"scaled", "twice", "nmf"}
 
 
 def reference_errors(model, rows, groups, unit=1.0):
-    """Mean squared distance of each group's rows to what they are brought back as."""
+    """Return the mean squared distance of each group's rows to their reconstructions."""
     left = (rows - model.inverse_transform(model.transform(rows))) / unit
     squared = (left**2).sum(axis=1)
     return [squared[np.asarray(groups) == group].mean() for group in sorted(set(groups))]

@@ -31,7 +31,7 @@ def fitted_by_em() -> fs.FairPCA:
 
 
 def reference_completion(model: fs.FairSubspace, row: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """A completed row, and the covariance of what is missing in it."""
+    """Return a completed row, and the covariance of its missing cells."""
     mean, covariance, seen = (
         model.imputation_model.mean,
         model.imputation_model.covariance,

@@ -28,7 +28,7 @@ def draw_rows(seed=0, n_classes=2, groups="ab", p=7):
 
 
 def forbidden_and_required(X, groups, y):
-    """Orthonormal bases, by definition: of the mean differences, and of what labels add."""
+    """Return orthonormal bases of the mean differences, and of the outcome's directions."""
     means = np.array([X[groups == label].mean(axis=0) for label in sorted(set(groups))])
     N = np.linalg.qr((means[1:] - means[0]).T)[0]
     covariances = np.array([X.T @ ((y == each) - (y == each).mean()) / len(X) for each in set(y)])

@@ -97,7 +97,7 @@ def check_errors(model, X, labels):
 
 
 def check_same_answer(one, other):
-    """Compare two fits of one problem: an open gap holds any answers that are within it."""
+    """Compare two fits of one problem; with an open gap, answers may differ by the gap."""
     if isinstance(one, type) or isinstance(other, type):
         assert one is other
         return

@@ -245,7 +245,7 @@ def test_parity_holds_by_the_estimate_and_by_the_upper_bound():
     "weights", [pytest.param(np.ones(N), marks=pytest.mark.slow, id="equal"), WEIGHTS]
 )
 def test_the_interval_is_as_far_as_resampled_rows_deviate(weights):
-    """The bootstrap as it is taught: draw rows, one resample at a time."""
+    """Compare with a bootstrap that resamples rows one draw at a time."""
     rng, figures = np.random.default_rng(8), []
     groups = [np.flatnonzero(g == RACE) for g in "pqr"]
     # Half a row of each outcome, of the group's mean weight: twice as many rows, and one of each.

@@ -289,14 +289,14 @@ class DoubledError(Criterion):
 
 @dataclass(frozen=True)
 class PlantedError(DoubledError):
-    """Named like a part of a module, which a file can be made to hold."""
+    """A criterion whose name is that of a module attribute, which a forged file may contain."""
 
     name: ClassVar[str] = "planted:Thing"
 
 
 @pytest.mark.parametrize("criterion", [DoubledError(3.0), LargestShareLost()], ids=str)
 def test_optional_members_of_parts_have_defaults(criterion, moments):
-    """The object that was passed stays as it is, and a fit can be pickled and copied."""
+    """The criterion is not changed, and a fit can be pickled and copied."""
     fair = FairPCA(2, criterion=criterion).fit_moments(moments)
     assert fair.criterion is criterion
     assert type(fair.criterion) is type(criterion)
@@ -686,7 +686,7 @@ class LargestRoot(Criterion):
 
 
 class LargestRootOfLoss(LargestRoot):
-    """The same, said to be of losses, whose pieces a solver does not compute to choose."""
+    """The same criterion of losses, for which solvers compute no pieces."""
 
     uses_excess_loss = True
 

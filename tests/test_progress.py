@@ -167,7 +167,7 @@ def test_a_program_that_imports_what_notebooks_are_made_of_is_none(rows, capfd):
 
 @pytest.mark.usefixtures("immediate_progress")
 def test_the_work_of_other_threads_is_not_shown(terminal):
-    """Somebody else's thread, which asked for no progress, shows none."""
+    """A thread that did not request progress shows none."""
 
     def work():
         with Stage("elsewhere", 1) as stage:

@@ -20,7 +20,7 @@ REAL_DATA = {
 
 
 def design(name):
-    """X without the target, y, groups and names; constant and dependent columns left out."""
+    """Return X without target, constant and dependent columns, y, groups and names."""
     source, target = REAL_DATA[name]
     rows = real_data.load(source)
     y = rows.feature_names.index(target) if isinstance(target, str) else target

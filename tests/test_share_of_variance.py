@@ -75,7 +75,7 @@ def test_the_refusal_of_an_infeasible_fraction_names_the_feasible_one():
 
 
 def test_every_group_keeps_it_not_only_all_rows_together():
-    """One group's spread lies along an axis that hardly counts in the pooled variance."""
+    """One group varies along an axis that contributes little to the pooled variance."""
     X = np.zeros((100, 3))
     X[:90, 0] = np.tile([10.0, -10.0], 45)
     X[90:, 1] = np.tile([1.0, -1.0], 5)

@@ -20,7 +20,7 @@ pytestmark = pytest.mark.filterwarnings("ignore")
 
 
 class MadeUpGroups(FairPCA):
-    """Rows are of two groups in turn where no groups are given."""
+    """An estimator that alternates two groups if it gets none."""
 
     def fit(self, X, y=None, *, sensitive_features=None, sample_weight=None):
         groups = call_in_turn(X) if sensitive_features is None else sensitive_features

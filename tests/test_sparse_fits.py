@@ -47,7 +47,7 @@ KINDS = [scipy.sparse.csr_matrix, scipy.sparse.csc_array, scipy.sparse.coo_array
 
 
 def topics(seed=0, n=400, p=40, groups=("a", "b"), share=0.15):
-    """Rows of words from some topics, which each group uses in its own measure."""
+    """Draw counts of words from topics that groups use in different proportions."""
     rng = np.random.default_rng(seed)
     labels = rng.choice(list(groups), n)
     sizes = {group: rng.uniform(0.3, 2.0, 6) for group in groups}

@@ -476,7 +476,7 @@ def test_moments_of_another_estimator_are_accepted_in_any_representation():
 
 
 def errors_by_rows(fair, X, labels):
-    """Errors of each group, in long double, from the rows and what brings them back."""
+    """Return errors of each group in long double, from the rows and their reconstructions."""
     encoder, decoder, mean = (
         np.asarray(each, dtype=np.longdouble)
         for each in (fair.components_, fair.subspace_.decoder, fair.mean_)
@@ -503,7 +503,7 @@ def errors_by_rows(fair, X, labels):
 def test_errors_of_mostly_zero_rows_are_within_the_reported_bounds(
     criterion, center, restriction, seed
 ):
-    """Rows that span one direction less than there are: no axis may be made of rounding."""
+    """Rows span one direction less than their number, so no axis may consist of rounding."""
     rng = np.random.default_rng(seed)
     X = rng.random((60, 150)) * (rng.random((60, 150)) < 0.03)
     X = rng.poisson(0.1, X.shape).astype(float) if seed % 2 else X

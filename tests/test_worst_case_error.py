@@ -142,7 +142,7 @@ def test_radii_are_checked(fair):
 
 
 def test_a_search_chooses_what_neg_error_plus_gap_prefers():
-    """The scorer is -(ARE + ABDiff) of each fold's held-out rows, computed here by hand."""
+    """Compare the scorer with -(ARE + ABDiff) of each fold's held-out rows."""
     from sklearn.model_selection import GridSearchCV
 
     folds = [(np.arange(90)[30:], np.arange(30)), (np.arange(60), np.arange(60, 90))]

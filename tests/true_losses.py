@@ -48,7 +48,7 @@ class Distribution:
 
 @dataclass
 class DrawnTable:
-    """Rows of groups with known distributions, and the fits that are asked for.
+    """Rows of groups with known distributions, and settings of fits.
 
     Attributes
     ----------

@@ -4,7 +4,7 @@ import numpy as np
 
 
 def draw_unresolved_rows():
-    """Two groups of which one column has numbers a hundred million times as large."""
+    """Draw two groups; one column is a hundred million times as large as the others."""
     rng = np.random.default_rng(0)
     X = rng.normal(size=(200, 5))
     X[:100, 1] *= 3

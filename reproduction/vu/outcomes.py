@@ -16,7 +16,7 @@ Outcomes = dict[str, list[dict[str, Outcome]]]
 
 
 def compute_outcomes(plan: Plan, setting: Setting, *, leakage: bool) -> Outcomes:
-    """Every repeat on every data set, each one step that is kept."""
+    """Run every repeat on every data set, each as one stored step."""
     total = len(plan.data_sets) * plan.n_repeats
     outcomes: Outcomes = {}
     for i, data_set in enumerate(plan.data_sets):

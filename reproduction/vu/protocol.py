@@ -74,7 +74,7 @@ def split_rows(n_rows: int, share: float, seed: int) -> tuple[IndexArray, IndexA
 
 
 def fold_rows(n_rows: int, n_folds: int, seed: int) -> list[tuple[IndexArray, IndexArray]]:
-    """Cut rows into folds of nearly one size; each is once what the others are judged on.
+    """Split rows into folds of nearly equal size, each held out once.
 
     Returns
     -------

@@ -90,7 +90,7 @@ def explain_reasons(reasons: Iterable[str]) -> tuple[str, ...]:
 
 
 def mean(values: Sequence[float]) -> float | None:
-    """Their mean; None if there are none.
+    """Return the mean, or None without values.
 
     Examples
     --------

@@ -96,7 +96,7 @@ def run_repeat(
 
 
 def fold_moments(train: Part, n_folds: int, seed: int) -> list[tuple[GroupMoments, Part]]:
-    """Moments of what each fold is fitted on, and the rows that it is judged on."""
+    """Return the training moments and the held-out rows of each fold."""
     return [
         (GroupMoments.from_rows(train.rows[fitted], train.groups[fitted]), train.at(judged))
         for fitted, judged in fold_rows(len(train.rows), n_folds, seed)
@@ -117,7 +117,7 @@ def choose_setting(
 
 
 def leakage_of(components: FloatArray, train: Part, test: Part) -> float:
-    """Delta F_Lin: how well a linear classifier tells the groups apart on held-out rows."""
+    """Return Delta F_Lin, the leakage of the group by a linear classifier on held-out rows."""
     # Imported here: scikit-learn's classifiers are slow to import, and most tables need none.
     from fairspan.metrics import leakage
 

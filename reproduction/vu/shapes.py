@@ -58,7 +58,7 @@ def reliable_columns(X: FloatArray) -> "np.ndarray[tuple[int], np.dtype[np.bool_
 
 
 class Shapes:
-    """The data sets beside what the paper says of them."""
+    """Sizes of the data sets, compared with those in the paper."""
 
     name = "vu-table2"
     title = "The fifteen data sets: rows, features and sensitive attribute"

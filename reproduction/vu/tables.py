@@ -45,7 +45,7 @@ class Figure:
 
 @dataclass(frozen=True)
 class PrintedTable:
-    """A table of the paper beside ours.
+    """A table of the paper, compared with ours.
 
     Attributes
     ----------
@@ -121,7 +121,7 @@ class PrintedTable:
 
 @dataclass(frozen=True)
 class Compared:
-    """One figure of one method on one data set, in every split, beside the printed one."""
+    """One figure of a method on a data set, in every split, and the printed one."""
 
     data_set: str
     method: str

@@ -37,7 +37,7 @@ def toy_rows(sizes: tuple[int, int], generator: np.random.Generator) -> Part:
 
 @dataclass(frozen=True)
 class Direction:
-    """A first direction, and what it does to the toy's groups."""
+    """A first direction, and the errors of the toy's groups."""
 
     method: str
     penalty: float | None

@@ -27,7 +27,7 @@ GROUPS = np.repeat(["a", "b"], [90, 60])
 
 
 def reconstruction_errors(model, rows=X, groups=GROUPS):
-    """Through the model's own transform and inverse_transform."""
+    """Return errors of the reconstructions by the model's own transforms."""
     squares = ((rows - model.inverse_transform(model.transform(rows))) ** 2).sum(axis=1)
     return {label: squares[groups == label].mean() for label in np.unique(groups)}
 

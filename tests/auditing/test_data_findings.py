@@ -18,7 +18,7 @@ GROUPS = np.repeat(["a", "b"], 150)
 
 
 def find(code, models, *arguments, **named):
-    """Findings of one code; what they say of the data needs no fit without a fold."""
+    """Return the findings of one code; those about the data need no cross-fitting."""
     findings = audit(models, *arguments, folds=None, **named).findings
     return [each for each in findings if each.code == code]
 

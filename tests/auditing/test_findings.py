@@ -236,7 +236,7 @@ def test_who_pays_for_plain_pca(unit):
 
 @pytest.mark.sweep
 def test_no_percentage_of_a_best_error_that_is_only_rounding():
-    """A group in as few directions as dimensions could lose nothing: its best error is rounding."""
+    """The best error of a group with as few directions as dimensions is rounding."""
     for seed in select_cases(range(10), 10):
         rng = np.random.default_rng(seed)
         line = rng.standard_normal((100, 1)) @ rng.standard_normal((1, 4)) + rng.standard_normal(4)
@@ -303,7 +303,7 @@ def test_the_cost_of_repair_is_reported():
 @pytest.mark.sweep
 @pytest.mark.parametrize("d", [2, *(pytest.param(d, marks=pytest.mark.slow) for d in (3, 5))])
 def test_rounding_is_not_taken_for_a_finding(d):
-    """Rows of rank two in five columns, and all dimensions kept: nothing is lost."""
+    """Rows of rank two in five columns have no error in two dimensions."""
     for seed in select_cases(range(20), 20):
         rng = np.random.default_rng(seed)
         rows = rng.standard_normal((60, 2)) @ rng.standard_normal((2, 5)) + 7
@@ -360,7 +360,7 @@ def test_groups_that_tie_are_named_together():
 
 @pytest.mark.slow
 def test_findings_and_verdict_read_the_same_figures():
-    """On rows that are all noise, fits to them differ; nothing is claimed of new rows."""
+    """Fits to pure noise differ, but no difference on new rows may be claimed."""
     rng, claims = np.random.default_rng(3), 0
     for _ in range(4):
         rows, labels = rng.standard_normal((120, 8)), np.repeat(["a", "b"], 60)

@@ -85,7 +85,7 @@ def test_complete_rows_give_no_finding_on_missing_cells():
 
 
 def panel(correlation, seed=0, n_values=40, each=10):
-    """Rows of which every ten share a part of their values."""
+    """Return rows in clusters of ten that share a part of their values."""
     rng = np.random.default_rng(seed)
     who = np.repeat(np.arange(n_values), each)
     rows = np.sqrt(1 - correlation) * rng.normal(size=(len(who), 5))

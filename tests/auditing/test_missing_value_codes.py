@@ -31,7 +31,7 @@ def findings(X, groups=None, **settings):
 
 
 def find_in(values):
-    """Return the message about a column beside one of noise, or None."""
+    """Return the message about a column next to one of noise, or None."""
     noise = np.random.default_rng(1).standard_normal(len(values))
     found = findings(pd.DataFrame({"x": np.asarray(values, dtype=float), "noise": noise}))
     return found[0].message if found else None

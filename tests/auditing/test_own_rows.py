@@ -159,7 +159,7 @@ def test_how_often_rows_are_recognized(kind):
 @pytest.mark.sweep
 @pytest.mark.parametrize("n_missing", [0, 1])
 def test_errors_of_groups_that_are_alike_are_seldom_called_different(n_missing):
-    """FS202 on rows of the fit, of which errors on these rows would say so far more often."""
+    """FS202 is rare on rows of the fit, although errors on these rows differ."""
     rng, raised = np.random.default_rng(6), []
     for _ in select_cases(range(60), 3):
         X, groups = draw_rows(rng, 260, 20)

@@ -24,7 +24,7 @@ SIZES = ((2_000, 300), (1_200, 150), (3_000, 500), (900, 400), (1_500, 80))
 
 @dataclass
 class Table:
-    """Rows, and what is true of those that they were drawn from.
+    """Rows, and the true moments of their distributions.
 
     Attributes
     ----------
@@ -94,7 +94,7 @@ def none(rng, i):
 
 
 def noise(rng, i):
-    """Labels in random order of two kinds of rows: both groups are the same mixture."""
+    """Draw two kinds of rows with random labels, so that both groups are the same mixture."""
     X, groups, second = draw_case(rng, SIZES[i], [WIDE, ASIDE])
     share = SIZES[i][1] / sum(SIZES[i])
     mixed = (1 - share) * second["many"] + share * second["few"]
@@ -102,7 +102,7 @@ def noise(rng, i):
 
 
 def leverage(rng, i):
-    """One row in fifty of the smaller group is twelve times as large."""
+    """Draw a smaller group in which one row of fifty is twelve times as large."""
     X, groups, second = draw_case(rng, SIZES[i], [WIDE, WIDE])
     few = np.flatnonzero(groups == "few")
     far = few[::50]
@@ -112,7 +112,7 @@ def leverage(rng, i):
 
 
 def clusters(rng, i):
-    """Rows of ten share most of what they are, and nothing declares it."""
+    """Draw undeclared clusters of ten rows that share most of their variance."""
     many, few = SIZES[i]
     who = np.concatenate(
         [np.repeat(np.arange(n // 10), 10) + 1_000 * g for g, n in enumerate((many, few))]
@@ -125,13 +125,13 @@ def clusters(rng, i):
 
 
 def payers(rng, i):
-    """Both groups lose by PCA, which serves a third one."""
+    """Draw two groups that lose by PCA, which serves a third."""
     sizes = (4_000, *SIZES[i])
     return Table(*draw_case(rng, sizes, [WIDE, ASIDE, TURNED]))
 
 
 def unstable(rng, i):
-    """The next eigenvalue is as large as the last one that is kept."""
+    """Draw rows whose eigenvalues are equal at the cut."""
     flat = np.r_[np.full(5, 2.0), np.full(3, 0.4)]
     return Table(
         *draw_case(rng, SIZES[i], [flat, flat[[5, 1, 2, 3, 4, 0, 6, 7]] if i % 2 else flat])
@@ -139,7 +139,7 @@ def unstable(rng, i):
 
 
 def identifier(rng, i):
-    """A row number, which holds nearly all of the variance."""
+    """Draw rows with a row number, which has nearly all of the variance."""
     X, groups, second = draw_case(rng, SIZES[i], [WIDE, ASIDE])
     order = rng.permutation(len(X))
     X = np.column_stack([np.arange(len(X)) * 1.0, X[order]])
@@ -153,7 +153,7 @@ def identifier(rng, i):
 
 
 def missing(rng, i):
-    """Two features are missing in most rows of the smaller group, and filled in with the mean."""
+    """Draw a smaller group in which two features are mostly missing and imputed by the mean."""
     X, groups, second = draw_case(rng, SIZES[i], [WIDE, ASIDE])
     X[np.ix_(groups == "few", [4, 5])] *= np.where(
         rng.random(((groups == "few").sum(), 1)) < 0.7, np.nan, 1.0
@@ -171,7 +171,7 @@ def tiny_third(rng, i):
 
 
 def duplicates(rng, i):
-    """Every row four times, in any order."""
+    """Draw rows that occur four times each, in random order."""
     many, few = (n // 4 for n in SIZES[i])
     X, groups, second = draw_case(rng, (many, few), [WIDE, WIDE])
     again = rng.permutation(np.tile(np.arange(len(X)), 4))

@@ -44,7 +44,7 @@ def browser():
 
 @pytest.fixture
 def show(browser, tmp_path):
-    """Open a page in a window of its own; whatever goes wrong in it fails the test at its end."""
+    """Open a page in a new window; any error in it fails the test at its end."""
     contexts, wrong = [], []
 
     def open_page(text, *, expect_wrong=False, **settings):

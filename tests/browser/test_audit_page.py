@@ -26,7 +26,7 @@ def slide_to(page, index):
 
 
 def page_figures(page):
-    """Figures of the groups, the total error, loadings: as they stand in the page."""
+    """Return the figures of the groups, the total error and the loadings in the page."""
     figures = texts(page, ":is(#trade-off, #dimensions) tbody [data-text]")
     total = texts(page, ":is(#trade-off, #dimensions) [data-text]")[len(figures)]
     return figures, total, texts(page, "[data-loading]")

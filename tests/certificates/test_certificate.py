@@ -50,7 +50,7 @@ def test_distant_means_do_not_matter_under_mean_parity(criterion, apart):
 
 
 def test_three_lines_next_to_a_column_of_large_numbers():
-    """A bound of a third of the objective was once called optimal, with one column of 3e4."""
+    """A gap of a third of the objective was once called optimal, with one column of 3e4."""
     angles = np.deg2rad([0, 60, 120])
     directions = np.c_[np.cos(angles), np.sin(angles)]
     X = np.array([[b * 3e4, *(s * v)] for v in directions for s in (1, -1) for b in (1, -1)])
@@ -72,7 +72,7 @@ def test_equal_errors_out_of_reach_next_to_large_numbers():
 @pytest.mark.parametrize("restriction", [None, MeanParity()], ids=str)
 @pytest.mark.parametrize("power", [4, 7, 9, 10, 11, 12, 13])
 def test_a_gap_that_is_a_share_of_the_objective_is_never_optimal(power, restriction):
-    """Noise alike in all directions, S = b I + A, makes errors large and leaves losses small."""
+    """Isotropic noise, S = b I + A, makes errors large and losses small."""
     rng = np.random.default_rng(power)
     axes = np.vstack([np.eye(5), -np.eye(5)]) * np.sqrt(5)
     spread, other = rng.standard_normal((2, 5, 5))

@@ -27,13 +27,13 @@ def tiny_losses():
 
 
 def three_lines():
-    """Three groups, each along a line of its own: no one line is as good as the bound."""
+    """Return three groups on one line each, for which no single line reaches the bound."""
     lines = np.array([[1.0, 0], [0.5, 0.75**0.5], [-0.5, 0.75**0.5]])
     return np.vstack([lines, -lines]), np.array(["a", "b", "c"] * 2)
 
 
 def sparse_rows():
-    """Sparse rows of so many features that they are fitted without matrices."""
+    """Return sparse rows with too many features for matrices."""
     rng = np.random.default_rng(1)
     rows = scipy.sparse.random(60, 1600, 0.05, format="csr", random_state=rng)
     return rows, np.repeat(["a", "b"], 30)
@@ -80,8 +80,8 @@ def fit_model(case):
     return fs.FairPCA(d, **settings).fit(rows, sensitive_features=labels).subspace_
 
 
-def add_column(certificate, name):
-    """Other values of one field, of its own kind and plausible."""
+def plausible_values(certificate, name):
+    """Return other plausible values of one field, of its type."""
     own, tenth = getattr(certificate, name), 0.1 * certificate.objective
     match name:
         case "objective" | "lower_bound":
@@ -118,7 +118,7 @@ def add_column(certificate, name):
 
 
 def other_proofs(proof, certificate):
-    """Other numbers in one of the arrays that the bound is computed from."""
+    """Yield proofs with other numbers in one of the arrays that the bound is computed from."""
     for each in fields(proof):
         numbers = np.atleast_1d(getattr(proof, each.name))
         other = np.zeros_like(numbers)
@@ -128,12 +128,12 @@ def other_proofs(proof, certificate):
             yield replace(proof, **{each.name: other})
 
 
-def assert_believed(subspace, holds, certificate, rebuilt=lambda each: each):
-    """The fields of which another value passes, in a certificate that is rebuilt around them."""
+def accepted_fields(subspace, holds, certificate, rebuilt=lambda each: each):
+    """Return the fields of a rebuilt certificate in which another value is accepted."""
     return {
         name
         for name in CLAIM_PARTS
-        for other in add_column(certificate, name)
+        for other in plausible_values(certificate, name)
         if holds(
             replace(subspace, certificate=rebuilt(replace_claims(certificate, **{name: other})))
         )
@@ -141,7 +141,7 @@ def assert_believed(subspace, holds, certificate, rebuilt=lambda each: each):
 
 
 def holds_after_saving(path, holds):
-    """Whether what was written can be read and holds."""
+    """Return a function that checks whether a saved subspace can be loaded and holds."""
 
     def saved_holds(subspace):
         with suppress(FairspanError):
@@ -186,16 +186,16 @@ def test_a_claim_that_was_tampered_with_is_refused(case):
         return verify(model, *data).holds
 
     assert "records of the run" in found.messages[-1]
-    assert assert_believed(subspace, holds, own) == RECORDS
+    assert accepted_fields(subspace, holds, own) == RECORDS
     if own.steps:
         first, second, third = own.steps
-        swapped = assert_believed(
+        swapped = accepted_fields(
             subspace, holds, second, lambda x: replace(own, steps=(first, x, third))
         )
         assert swapped == RECORDS
         one, two = own.prefixes
         assert (
-            assert_believed(subspace, holds, two, lambda x: replace(own, prefixes=(one, x)))
+            accepted_fields(subspace, holds, two, lambda x: replace(own, prefixes=(one, x)))
             == RECORDS
         )
 
@@ -217,7 +217,7 @@ def test_a_file_is_believed_no_more(case, tmp_path):
     data, subspace = CASES[case][0], fit_model(case)
     in_file = holds_after_saving(tmp_path / "model", lambda model: verify(model, *data).holds)
     # A file has the components once, and no place for others.
-    assert assert_believed(subspace, in_file, subspace.certificate) == RECORDS | {"components"}
+    assert accepted_fields(subspace, in_file, subspace.certificate) == RECORDS | {"components"}
 
 
 @pytest.mark.unverified
@@ -237,7 +237,7 @@ def test_the_command_line_believes_no_more(case, tmp_path):
             return cli.run(["verify", str(path), str(table), "--group", "group"]) == 0
 
     assert holds(subspace)
-    assert assert_believed(subspace, holds, subspace.certificate) == RECORDS | {"components"}
+    assert accepted_fields(subspace, holds, subspace.certificate) == RECORDS | {"components"}
 
 
 @pytest.mark.parametrize("case", [*CASES, *SETTINGS])

@@ -134,7 +134,7 @@ def test_each_group_is_evaluated_in_its_own_size(name, factor, tmp_path):
 
 
 def dates(offset, deviation, n=200):
-    """A column of dates beside others, and the groups."""
+    """Return rows with a column of dates, and the groups."""
     rng = np.random.default_rng(0)
     rows, groups = rng.standard_normal((n, 5)) * [1.0, 3.0, 2.0, 1.0, 1.0], np.arange(n) % 2
     rows[groups == 1, 2] += 1
@@ -208,7 +208,7 @@ def test_the_record_of_how_it_was_solved_loosens_nothing(eigen, size):
 
 
 def sparse(monkeypatch, **settings):
-    """A fit of sparse rows, of which verification forms no matrices either."""
+    """Fit sparse rows, which are verified without matrices too."""
     monkeypatch.setattr("fairspan.moments.compute.MAX_DENSE_FEATURES", 20)
     monkeypatch.setattr("fairspan.moments.wide._MAX_MATRIX_ENTRIES", 0)
     rng = np.random.default_rng(1)

@@ -266,7 +266,7 @@ def test_units_that_were_changed(name, factor, because):
 
 
 def alter(model, *, components=None, **claims):
-    """The subspace of a model with other claims, as somebody who cheats would save it."""
+    """Return the subspace of a model with forged claims."""
     subspace = model.subspace_
     rows = subspace.components if components is None else components
     certificate = replace_claims(subspace.certificate, components=rows, **claims)

@@ -35,7 +35,7 @@ main(sys.argv[2:])
 
 @contextmanager
 def limited_files(n_bytes: int) -> Iterator[None]:
-    """Files that this process writes may not grow beyond so many bytes, as on a full disk."""
+    """Limit the size in bytes of files that this process writes, as on a full disk."""
     import resource  # which only POSIX has
 
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
@@ -84,7 +84,7 @@ def structure(value: Any, key: str | None = None) -> Any:
 
 
 def check_printed(arguments: Sequence[str], status: int, out: str) -> None:
-    """Hold what a command printed against the schema of its results, or of errors."""
+    """Validate the JSON output of a command by the schema of its results, or of errors."""
     # Of verify, 1 says that a certificate does not hold.
     if "--json" in arguments and status in (0, 1, 2, 3) and (status != 1 or out):
         suffix = "_by_dimension" if "--by-dimension" in arguments else ""
@@ -110,7 +110,7 @@ class Outcome(NamedTuple):
     def check(
         self, status: int | None, out: str | list[str] | None, err: str | list[str] | None
     ) -> "Outcome":
-        """Hold it against what is expected: words in both streams; None for nothing at all."""
+        """Check status and streams: each contains the expected words, or is empty for None."""
         assert status in (None, self.status), self
         for expected, shown in ((out, self.out), (err, self.err)):
             words = [expected] if isinstance(expected, str) else expected or []
@@ -124,7 +124,7 @@ Run = Callable[..., Outcome]
 
 @pytest.fixture
 def run(capfd: pytest.CaptureFixture[str]) -> Run:
-    """Run a command in this process, and check what it says where something is expected."""
+    """Run a command in this process, and check its output against expected words."""
 
     def run_with(
         *arguments: object, status: int | None = None, out: Any = "", err: Any = ""
@@ -140,7 +140,7 @@ def run(capfd: pytest.CaptureFixture[str]) -> Run:
 
 @pytest.fixture
 def installed(tmp_path: Path) -> Run:
-    """Run the installed command, or with code= a program of Python, in a process of its own."""
+    """Run the installed command, or a Python program with code=, in a new process."""
 
     def run_with(
         *arguments: object,
@@ -167,7 +167,7 @@ def installed(tmp_path: Path) -> Run:
 
 
 def terminal_width(line: str) -> int:
-    """Columns of a terminal that a line takes: two for wide characters, none for marks."""
+    """Return the columns that a line takes: two for wide characters, none for marks."""
     shown = [each for each in line if unicodedata.category(each) not in ("Mn", "Me", "Cf")]
     return sum(2 if unicodedata.east_asian_width(each) in "WF" else 1 for each in shown)
 

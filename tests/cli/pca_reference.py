@@ -47,7 +47,7 @@ def reference_figures(
 
 
 def assert_agrees(model: dict[str, Any], expected: dict[Any, Any]) -> None:
-    """A model of the JSON output says what was found by hand, disparity included."""
+    """Assert that a model of the JSON output has the reference figures and disparity."""
     assert [group["group"] for group in model["groups"]] == list(expected)
     n_rows = sum(figures.n for figures in expected.values())
     for group, figures in zip(model["groups"], expected.values(), strict=True):

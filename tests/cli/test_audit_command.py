@@ -350,7 +350,7 @@ def test_without_folds_there_are_figures_on_the_rows_alone(run, data, none):
 
 @pytest.mark.slow
 def test_few_rows_have_estimates_at_as_many_dimensions_as_they_determine(run, table, tmp_path):
-    """Three of four rows tell something of two dimensions, whatever else is looked at."""
+    """Folds of four rows have three, which determine two dimensions."""
     rows = table.drop(columns="sex")
     rows["age"] = np.where(np.arange(len(rows)) < 4, "few", "many")
     path = tmp_path / "few.csv"

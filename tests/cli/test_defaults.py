@@ -16,7 +16,7 @@ FUNCTIONS = {"fit": fs.FairPCA, "audit": fs.audit, "report": fs.write_report}
 
 
 def default_of(name):
-    """Return what an option gives a command if it is not used."""
+    """Return the value that a command gets if an option is not used."""
     option_defaults = {}
     for option in command_line.commands[name].params:
         value = option.default

@@ -162,7 +162,7 @@ ENDINGS = (
 
 
 def test_nothing_heavy_is_loaded_for_help_and_usage_errors(installed):
-    """All in one program, where what one of them had loaded would stay."""
+    """All run in one program, where modules remain loaded."""
     program = (
         "from fairspan.cli import run\n"
         f"for arguments, status in {ENDINGS!r}: assert run(arguments) == status, arguments"
@@ -172,7 +172,7 @@ def test_nothing_heavy_is_loaded_for_help_and_usage_errors(installed):
 
 @pytest.mark.slow
 def test_an_audit_of_a_file_loads_no_package_that_it_does_not_need(installed, data):
-    """Each of them takes as long as the audit of a few hundred rows."""
+    """Importing each of these takes as long as the audit of a few hundred rows."""
     asked = ["audit", "data.csv", "--group", "age"]
     needless = "'narwhals', 'scipy.special', 'scipy.sparse', 'pandas', 'sklearn'"
     code = (

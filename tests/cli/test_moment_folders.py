@@ -66,7 +66,7 @@ def contents(folder):
 
 
 def assert_moments_of_rows(path, frame, groups="sex"):
-    """The file holds the moments of these rows."""
+    """Assert that a file has the moments of these rows."""
     assert_moments(fs.GroupMoments.load(path), reference_moments(frame[COLUMNS], frame[groups]))
 
 
@@ -241,7 +241,7 @@ def assert_refused(run, command, out, said):
 
 
 def edit_without_a_trace(path):
-    """Neither size nor time tells that a file was changed."""
+    """Change a file but not its size and time."""
     status, content = path.stat(), bytearray(path.read_bytes())
     content[100] ^= 1
     path.write_bytes(content)

@@ -38,7 +38,7 @@ def codes(facts):
 
 @pytest.mark.slow
 def test_loans_whose_tails_are_long_and_whose_directions_are_nearly_tied(verdict):
-    """A group "regained" variance above a line that said that it kept less."""
+    """The old text contradicted itself: a group regained variance that it did not capture."""
     rng = np.random.default_rng(0)
     rows = rng.normal(size=(900, 6)) / np.sqrt(rng.chisquare(2.5, (900, 1)) / 2.5)
     frame = pd.DataFrame(rows * [1, 1, 1, 1, 0.5, 0.5], columns=NAMES)
@@ -60,7 +60,7 @@ def panel():
 
 @pytest.mark.slow
 def test_countries_over_years(verdict):
-    """All regions were harmed, and with the clusters none could be told."""
+    """Without clusters all regions were called harmed; with them all are inconclusive."""
     found, facts = verdict(panel(), "--numeric-only")
     assert "FS409" in codes(facts)
     assert found["kind"] == "inconclusive" or "(FS409)" in found["summary"]
@@ -92,7 +92,7 @@ def test_a_repair_for_which_most_rows_pay(verdict):
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:Dropping rows")
 def test_a_feature_that_hardly_anybody_has(run, verdict, tmp_path):
-    """It was filled in by its mean, or took all but 44 rows with it, and left no trace."""
+    """It was imputed by its mean, or caused all but 44 rows to be dropped, without a finding."""
     rng = np.random.default_rng(3)
     frame = pd.DataFrame(rng.normal(size=(1_629, 6)) * [3, 2, 1, 1, 1, 1], columns=NAMES)
     frame["group"] = np.where(np.arange(1_629) % 3 == 0, "quit", "smoke")
@@ -110,7 +110,7 @@ def test_a_feature_that_hardly_anybody_has(run, verdict, tmp_path):
 
 @pytest.mark.slow
 def test_an_identifier_that_holds_nearly_all_of_the_variance(verdict):
-    """It read "no harm shown, use PCA" beside the finding that says so."""
+    """The old verdict was "no harm shown, use PCA" despite the finding."""
     rng = np.random.default_rng(4)
     frame = pd.DataFrame(rng.normal(size=(800, 6)), columns=NAMES)
     frame["group"] = rng.permutation(np.repeat(["a", "b"], 400))

@@ -65,7 +65,7 @@ def run_on_terminal(tmp_path, monkeypatch, immediate_progress):
 
 
 def remaining_lines(shown):
-    """The lines that stay: what is before the last carriage return of a line is written over."""
+    """Return the lines that remain: text before the last carriage return is overwritten."""
     lines = COLOR.sub("", shown).replace("\r\n", "\n").split("\n")
     return [line.rsplit("\r", 1)[-1] for line in lines]
 

@@ -13,7 +13,7 @@ _BYTES = 8  # of a float64 number
 
 
 def peak_of_fit(X, groups, **settings):
-    """Largest number of bytes that a fit of two components holds, without X."""
+    """Return the peak memory in bytes of a fit of two components, without X."""
     model = fs.FairPCA(2, **settings)
     model.fit(X[:20], sensitive_features=groups[:20])  # load what fits need
     gc.collect()

@@ -80,7 +80,7 @@ def test_the_bound_of_two_groups_is_the_best_mixture(criterion, d):
 
 
 def values(matrices, best, criterion):
-    """The criterion as a function of what the groups keep."""
+    """Return the criterion as a function of the groups' captured covariances."""
     if criterion == "nash_welfare":
         return lambda c: -np.mean(np.log(np.maximum(c, 1e-12)))
     divisors = best if criterion == "minimax_relative_loss" else 1.0

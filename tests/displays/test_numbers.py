@@ -45,7 +45,7 @@ def record_values(records, name):
 
 
 def reconstruction_errors(model, rows, groups):
-    """Mean squared distance to the reconstruction, by the model's own two transforms."""
+    """Return mean squared distances to the reconstructions by the model's own transforms."""
     squares = ((rows - model.inverse_transform(model.transform(rows))) ** 2).sum(axis=1)
     return np.array([squares[groups == label].mean() for label in np.unique(groups)])
 

@@ -31,7 +31,7 @@ CENSUS_TEXT_COLUMNS += ("race", "sex", "native_country", "fnlwgt")
 
 
 def blocks_of(page):
-    """The commands of each block, and what the page shows of the last one."""
+    """Return the commands of each block, and the output of the last one in the page."""
     text = page.read_text(encoding="utf-8")
     return [
         ([line for line in block.replace("\\\n", " ").splitlines() if line], shown)

@@ -23,7 +23,7 @@ pytestmark = pytest.mark.slow
 
 @pytest.fixture(params=["fair", "unfair"])
 def checked(request, tmp_path, monkeypatch):
-    """A folder with held-out rows and a model, and whether the model harms nobody."""
+    """Folder with held-out rows and a model, and whether the model harms no group."""
     monkeypatch.chdir(tmp_path)
     X, groups = repairable_minority()
     frame = pd.DataFrame(X, columns=[f"x{i}" for i in range(X.shape[1])])

@@ -70,7 +70,7 @@ BOUNDED = {name: kind() for name, kind in CRITERIA.items() if name != "robust_er
 @pytest.mark.parametrize("d", [1, 3, 5, 7])
 @pytest.mark.parametrize("name", BOUNDED)
 def test_the_bound_of_each_criterion_can_be_computed_by_hand(name, d):
-    """From the weights alone, as theory.md has it; the solver is not asked."""
+    """The bound follows from the weights alone, by theory.md, without the solver."""
     patients = load_diabetes_by_sex()
     rows = (patients.X - patients.X.mean(axis=0)) / patients.X.std(axis=0)
     groups = patients.sensitive_features

@@ -19,7 +19,7 @@ def is_swap(statement):
 
 
 def packed_assignments(tree):
-    """Return the lines of assignments of several values at once, exchanges apart."""
+    """Return the lines of assignments of several values at once, except swaps."""
     return [
         node.lineno
         for node in ast.walk(tree)

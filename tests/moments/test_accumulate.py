@@ -38,7 +38,7 @@ def exact_moments(X, labels):
 
 
 def offset_rows(n=200, p=3, offset=1e6):
-    """Deviations of about one, then the offset, which is what the moments see."""
+    """Return rows with deviations of about one and an offset, and their labels."""
     rng = np.random.default_rng(8)
     labels = ["a" if each else "b" for each in rng.random(n) < 0.3]
     return rng.standard_normal((n, p)) + offset * np.array([1.0, -3.0, 0.5]), labels

@@ -357,7 +357,7 @@ def test_loading_never_unpickles(saved, monkeypatch):
 
 
 def shear(own):
-    """Return a matrix with a single entry beside the diagonal."""
+    """Return a matrix with a single entry above the diagonal."""
     return np.roll(np.diag([5.0, *[0.0] * (own.n_features - 1)]), 1, 1)
 
 

@@ -19,7 +19,7 @@ def rng():
 
 
 def _rows(kind, rng):
-    """Rows of two groups of a kind, and their groups; the second column tells the groups apart."""
+    """Return rows and groups of a kind; the groups differ in the second column."""
     shape = {"wide": (60, 520), "sparse": (90, 40)}.get(kind, (90, 7))
     rows = rng.standard_normal(shape)
     groups = np.arange(len(rows)) % 3 == 0

@@ -48,7 +48,7 @@ _GRACE_SECONDS = 15
 
 
 class Hunter:
-    """A plugin of pytest that runs, for each fault in a process of its own, tests until one fails.
+    """A pytest plugin that runs tests in a new process for each fault until one fails.
 
     `hunts` holds the CPU seconds of the tests of each fault, by name, in the order of running.
     """
@@ -97,7 +97,7 @@ def switch_on(fault):
 
 
 def in_child(function):
-    """Run a function in a forked process, and return what it left in OUTCOME, with CPU seconds."""
+    """Run a function in a forked process; return the content of OUTCOME, and CPU seconds."""
     write_outcome(0, "", "collection")
     child = os.fork()
     if child == 0:
@@ -175,7 +175,7 @@ def read_outcomes(suite):
 
 
 def choose(options):
-    """Return the faults that are drawn, or those of an earlier table that are still there."""
+    """Return drawn faults, or those of an earlier table that still exist."""
     found, n_statements = faults.find()
     if not options.table:
         return faults.draw(found, n_statements, options.seed, options.n)

@@ -71,7 +71,7 @@ def _has_text(node):
 
 
 def _nodes_without_faults(tree):
-    """Yield the nodes without faults: types, messages, decorators, and what never runs."""
+    """Yield the nodes without faults: types, messages, decorators, and code that never runs."""
     for node in ast.walk(tree):
         match node:
             case ast.JoinedStr() | ast.pattern():

@@ -7,5 +7,5 @@ from report_cases import draw_nothing
 
 @pytest.fixture
 def no_figures(monkeypatch):
-    """Leave out what the figures of pages show; drawing them takes most of the time of a page."""
+    """Replace figures of pages by empty ones: drawing takes most of the time of a page."""
     monkeypatch.setattr("fairspan.report.figures.draw_figure", draw_nothing)

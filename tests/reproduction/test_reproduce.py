@@ -155,7 +155,7 @@ def never():
 
 @pytest.fixture
 def path(tmp_path):
-    """Two steps kept."""
+    """File of a store with two steps."""
     path = tmp_path / "toy.partial"
     with Store(path, HEADER) as store:
         assert store.get_or_compute("a", lambda: [1 / 3, float("inf")]) == [1 / 3, float("inf")]

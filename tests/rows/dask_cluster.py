@@ -35,7 +35,7 @@ def running_cluster():
 
 
 def block_that_waits(block, n_first, folder, block_id=None):
-    """The block, noted in a file; all but the first few wait until there is a file "killed"."""
+    """Record a block in a file; all but the first few wait for the file "killed"."""
     folder = Path(folder)
     (folder / str(block_id[0])).write_text("")
     deadline = time.monotonic() + DEADLINE
@@ -78,7 +78,7 @@ def threads_of_linear_algebra():
 
 
 def rows(n=600, p=4, seed=0):
-    """Correlated float64 rows far from zero, three groups, weights of which some are zero."""
+    """Draw correlated rows far from zero, three groups, and weights with zeros."""
     rng = np.random.default_rng(seed)
     X = rng.standard_normal((n, p)) @ rng.standard_normal((p, p)) + 100
     groups = rng.choice(["f", "m", "x"], n, p=[0.45, 0.45, 0.1])

@@ -75,8 +75,8 @@ def as_processes(case, folder):
     return replace(rows, n_jobs=2), None, None
 
 
-def add_column(made):
-    """Rows of a kind that has no names, with labels and weights beside them."""
+def with_labels_and_weights(made):
+    """Return a maker of rows without names, with separate labels and weights."""
     return lambda case, folder: (made(case.X), list(case.labels), case.weights)
 
 
@@ -95,13 +95,15 @@ def as_dask_frame(case):
 
 
 UNNAMED = {
-    "array": add_column(np.asarray),
-    "columns": add_column(np.asfortranarray),
-    "csr": add_column(sparse.csr_array),
-    "csc": add_column(sparse.csc_matrix),
-    "strict array": add_column(lambda X: pytest.importorskip("array_api_strict").asarray(X)),
-    "torch": add_column(lambda X: pytest.importorskip("torch").asarray(X)),
-    "dask array": add_column(as_dask_array),
+    "array": with_labels_and_weights(np.asarray),
+    "columns": with_labels_and_weights(np.asfortranarray),
+    "csr": with_labels_and_weights(sparse.csr_array),
+    "csc": with_labels_and_weights(sparse.csc_matrix),
+    "strict array": with_labels_and_weights(
+        lambda X: pytest.importorskip("array_api_strict").asarray(X)
+    ),
+    "torch": with_labels_and_weights(lambda X: pytest.importorskip("torch").asarray(X)),
+    "dask array": with_labels_and_weights(as_dask_array),
 }
 SOURCES = UNNAMED | {
     "pandas": framed(lambda case: case.frame()),

@@ -49,7 +49,7 @@ def draw_table(seed):
 
 
 def draw_repairable_table(seed):
-    """Draw a table that a fair model repairs at a small cost: one small group has an own direction.
+    """Draw a table that a fair model repairs at a small cost: a small group has its direction.
 
     PCA spends its last dimension on all other groups, to which that makes little difference.
     """

@@ -128,7 +128,7 @@ class Tally:
 
 
 def count_draws(setting: Setting, make_model: Callable, seed: int, n_draws: int) -> Tally:
-    """Audit models, and count what is said of the group with missing cells."""
+    """Audit models, and count the claims about the group with missing cells."""
     best_error = setting.expected_error(setting.best_components)
     tally = Tally()
     for draw in range(n_draws):

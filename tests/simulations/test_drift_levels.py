@@ -27,7 +27,7 @@ def draw_rows(rng, n, kind, p=50):
 
 
 def drifted_groups(model, rows, groups, look):
-    """Return the groups that an audit of one month says have drifted."""
+    """Return the groups with drift in the audit of one month."""
     result = fs.audit(model, rows, groups, folds=None, level=level_of_look(LEVEL, look))
     return {label for found in result.findings if found.code == "FS210" for label in found.groups}
 

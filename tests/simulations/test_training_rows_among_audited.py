@@ -28,7 +28,7 @@ def fit_models(rows, groups, d):
 
 
 def recognized(models, rows, groups):
-    """Return for each of the models whether it is taken for a fit to these rows."""
+    """Return for each model whether the audit recognizes it as fitted to these rows."""
     results = fs.audit(models, rows, groups).models
     in_sample = {model.name: model.in_sample for model in results}
     return [in_sample[name] for name in models]

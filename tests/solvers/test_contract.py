@@ -234,7 +234,7 @@ def test_bounds_are_recomputed_from_the_weights():
 
 
 def conic_optimum(problem):
-    """The relaxed problem, stated anew for a conic solver."""
+    """Return the optimum of the relaxed problem by a conic solver."""
     import cvxpy
 
     second, d, q = problem.second_moments.matrices, problem.n_components, problem.proportions

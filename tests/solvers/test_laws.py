@@ -146,7 +146,7 @@ def test_near_ties_of_any_width_are_closed_in_few_steps(criterion, angle, pytest
 
 
 def test_little_kept_next_to_much_variance_leaves_nash_welfare_few_digits():
-    """tr S - e loses digits, and the logarithm of what is left says so."""
+    """tr S - e loses digits, which the rounding of its logarithm shows."""
     matrices = np.array([np.diag([1.0, 2.0, 1e11]), np.diag([2.0, 1.0, 1e11])])
     criterion, epsilon = NashWelfare(), np.finfo(np.float64).eps
     problem = build_problem(matrices, 1, criterion)

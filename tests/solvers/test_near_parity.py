@@ -125,7 +125,7 @@ def test_a_limit_that_pca_meets_changes_nothing():
 
 
 def test_limits_out_of_reach_name_the_least():
-    """The least norm of V'DV is told by the eigenvalues of D alone."""
+    """The least norm of V'DV follows from the eigenvalues of D alone."""
     with pytest.raises(IncompatibleParameters, match="Allowed: at least") as error:
         fit(CovarianceParity(tolerance=0.0), 5)
     least = float(str(error.value).split("at least ")[1].split(",")[0])
@@ -196,7 +196,7 @@ def test_adult_by_sex_has_equal_covariances(d):
 
 
 def test_covariances_are_equal_only_without_difference_where_one_group_varies_more():
-    """Nothing cancels, so V lies in the null space of C_1 - C_2, and PCA there is the optimum."""
+    """C_1 - C_2 is semidefinite, so V lies in its null space, where PCA is the optimum."""
     rng = np.random.default_rng(4)
     apart = rng.standard_normal((200, 6))
     uncorrelated = np.linalg.qr(apart - apart.mean(axis=0))[0] * np.sqrt(200)

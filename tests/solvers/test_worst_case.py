@@ -98,7 +98,7 @@ def test_no_mixture_of_the_groups_has_more_than_the_value(seed, k, criterion):
 
 
 def largest_error_of_mixture(moments, basis):
-    """The largest error of a mixture of groups about its own mean, which is concave in shares."""
+    """Return the largest error of a mixture about its own mean, which is concave in shares."""
     left = np.eye(len(basis)) - basis @ basis.T
     within = np.array([np.trace(left @ s @ left) for s in moments.second_moments("group")])
     means = moments.means @ left
@@ -175,7 +175,7 @@ def make_rows(k, offset=0.0):
     offset=[1.0, 1e2], center=["global", "group", "none"], k=[2, 3], criterion=[*RELATIVE, VARIANCE]
 )
 def test_within_mean_parity(criterion, k, center, offset):
-    """Shares are of all the variance, also of what the restriction takes away."""
+    """Shares refer to all of the variance, including forbidden directions."""
     X, groups = make_rows(k, offset)
     parity = fs.MeanParity()
     fair = fs.FairPCA(2, criterion=criterion, restriction=parity, center=center)

@@ -33,7 +33,7 @@ _WITHOUT_COMPARISON = ("total_error", "nash_welfare")
 
 @dataclass(frozen=True)
 class Judgment:
-    """The claims of an answer beside the exact numbers.
+    """The claims of an answer and the exact numbers.
 
     Attributes
     ----------
@@ -249,7 +249,7 @@ def _check_status(evidence: _Evidence) -> None:
 
 
 def _is_zero_by_structure(evidence: _Evidence, worst: Any, rounding: Any) -> bool:
-    """Return whether the gap is below what float64 can tell of the largest error or variance."""
+    """Return whether the gap is below the resolution of the largest error or variance."""
     resolution = evidence.resolution
     tol = evidence.case.tol
     is_small = worst <= 2 * resolution + rounding

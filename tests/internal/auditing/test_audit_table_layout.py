@@ -33,7 +33,7 @@ NAMES = {
 
 
 def make_model(names, scale, name="fair", n=60):
-    """Figures of so many groups, between `scale` and twice that."""
+    """Return a model with figures of these groups between `scale` and twice that."""
     rng = np.random.default_rng(0)
 
     def make_group(group):

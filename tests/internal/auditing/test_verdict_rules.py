@@ -542,7 +542,7 @@ def test_a_model_named_by_its_criterion_is_called_a_fair_pca():
 
 
 def test_no_share_of_a_variance_exceeds_the_whole():
-    """Intervals of few rows may reach beyond what there is to lose."""
+    """Intervals of few rows may exceed the variance."""
     result = group("a", "harmed", 9.9, 0.0, margin=20.0)
     assert result.expected_loss.high > 10
     assert result.expected_loss_share.high == 1.0

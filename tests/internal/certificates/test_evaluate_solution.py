@@ -318,7 +318,7 @@ SEEDS = pytest.mark.parametrize("seed", mark_most_long(range(3), 3))
 
 
 def bound_of(proof, problem, basis):
-    """The value less the gap, and what of the gap is room for rounding."""
+    """Return the bound, value minus gap, and the rounding of the gap."""
     errors = problem.errors(basis)
     gap, rounding = proof.gap(problem, basis, errors)
     return problem.criterion.value(errors, problem) - gap, rounding
@@ -473,7 +473,7 @@ def test_the_bound_of_a_limit_on_means_without_a_multiplier(seed):
 
 
 def random_allowed_bases(problem, rng, n=300):
-    """Random subspaces, turned towards what the limit forbids least until they meet it."""
+    """Return random subspaces, rotated until they satisfy the limit."""
     p, d = problem.n_features, problem.n_components
     found = []
     while len(found) < n:

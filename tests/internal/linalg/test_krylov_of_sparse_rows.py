@@ -30,7 +30,7 @@ def test_iterations_find_ties():
 
 
 def test_iterations_end_at_once_if_the_rank_is_below_the_dimension():
-    """The eigenvalues beyond the rank are rounding, so that no goal for their sum can be met."""
+    """Eigenvalues beyond the rank are rounding, so no goal for their sum can be reached."""
     start = np.random.default_rng(0).standard_normal((300, 12))
     rows, n_products = start[:, :2].T, 0
     matrix = rows.T @ rows

@@ -75,7 +75,7 @@ def test_only_the_leading_ones_are_split_off(d, sizes):
 
 
 def test_a_leading_subspace_knows_ties_below_a_large_column():
-    """A tie at 1 is told apart from 1 + 1e-6, though the largest eigenvalue is 1e16."""
+    """A tie at 1 differs from 1 + 1e-6 although the largest eigenvalue is 1e16."""
     turn = np.linalg.qr(np.random.default_rng(2).standard_normal((3, 3)))[0]
     for apart, tied in ((0.0, True), (1e-6, False)):
         matrix = np.zeros((4, 4))

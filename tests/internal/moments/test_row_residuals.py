@@ -8,7 +8,7 @@ from fairspan.moments.projector import Projector, squared_residuals
 
 
 class Halves:
-    """A model of somebody else, which is no projection."""
+    """A foreign model that is no projection."""
 
     def squared_residuals(self, rows):
         return ((rows / 2) ** 2).sum(axis=1)

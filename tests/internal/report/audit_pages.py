@@ -68,7 +68,7 @@ def twelve_groups():
 
 @cache
 def hostile_pair():
-    """Those of two groups under other names, which every step of the slider tells."""
+    """Return page and report of two groups with hostile names."""
     rng = np.random.default_rng(3)
     X = rng.normal(size=(120, 4)) * [3, 2, 1, 1]
     return _make_page(

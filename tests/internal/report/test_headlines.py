@@ -21,7 +21,7 @@ from page_tree import parse_page
 
 @pytest.fixture(scope="module")
 def report_of_three():
-    """Report of three groups, of which PCA serves the third least."""
+    """Report of three groups, the third of which loses most by PCA."""
     rng = np.random.default_rng(5)
     X = rng.normal(size=(900, 5)) * [3, 2.5, 1, 1, 0.5]
     X[600:] = X[600:, ::-1]

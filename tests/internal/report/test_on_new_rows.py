@@ -171,7 +171,7 @@ def test_a_figure_of_which_rows_cannot_tell_is_no_headline(report_with_few_rows)
 
 
 def test_each_number_of_dimensions_is_evaluated_by_folds(report_with_few_rows):
-    """From moments by fold, as an audit of blocks; that asked for, as the audit of the rows."""
+    """Estimates come from moments by fold, as in an audit of blocks or of the rows."""
     X, groups = draw_rows_with_few()
     curve = report_with_few_rows.curves.dimensions
     assert [each.n_components for each in curve if each.pca_estimates] == [1, 2, 3, 4, 5]

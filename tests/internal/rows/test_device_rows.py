@@ -133,7 +133,7 @@ def test_rows_with_missing_values_are_dropped_and_counted(to_device, weighted):
 
 
 def test_only_sums_leave_the_device(torch, monkeypatch):
-    """No block of rows is brought to the host, however many there are."""
+    """No block of rows is copied to the host."""
     sizes = []
 
     def record_sizes(array):

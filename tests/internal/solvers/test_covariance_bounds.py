@@ -18,7 +18,7 @@ from problems import build_problem, random_basis
 
 
 def prove_bound(multipliers, S, D, limit, basis):
-    """The upper bound on tr(V'SV), which must not depend on the subspace it is told at."""
+    """Return the upper bound on tr(V'SV); it must not depend on the subspace of evaluation."""
     problem = build_problem([S], basis.shape[1], TotalError())
     problem = replace(problem, limit=CovarianceDifferenceLimit(D, limit))
     proof = CovarianceDifferenceProof(problem.proportions, multipliers)

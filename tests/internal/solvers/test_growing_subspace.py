@@ -59,7 +59,7 @@ def random_matrix(rng, values):
 
 
 def hide_leading_eigenvector(p, d):
-    """A group whose leading eigenvector is at right angles to where iterations start."""
+    """Return a group whose leading eigenvector is orthogonal to the start of iterations."""
     start = np.random.default_rng(0).standard_normal((p, d + 6))
     beside = np.random.default_rng(5).standard_normal((p, p - start.shape[1]))
     turn = np.linalg.qr(np.hstack([start, beside]))[0]
@@ -105,7 +105,7 @@ def test_the_robust_error_gap_is_proven_in_any_unit(unit):
 
 
 def test_nash_welfare_falls_with_the_logarithm_of_what_is_lacking():
-    """One group beside a subspace without its eigenvector: no bound may exceed the optimum."""
+    """The subspace lacks an eigenvector of one group; no bound may exceed the optimum."""
     matrices = 1e-6 * random_moments(np.random.default_rng(0), 1, 300)
     optimum = -np.log(top_sum(matrices[0], 2))
     for tol in (1e-2, 1e-4, 1e-6):
@@ -116,7 +116,7 @@ def test_nash_welfare_falls_with_the_logarithm_of_what_is_lacking():
 
 
 def test_cancellation_in_a_mixture_counts_as_rounding_of_its_ceilings():
-    """Two groups that hardly differ: nothing below the rounding of either is proven."""
+    """Two groups are nearly equal; no bound is smaller than the rounding of either."""
     rng = np.random.default_rng(1)
     large = random_matrix(rng, np.exp(-np.arange(60) / 10.0))
     slight = 1e-15 * random_matrix(rng, np.ones(60))
@@ -288,7 +288,7 @@ def test_losses_under_a_restriction_use_the_unrestricted_optima(criterion, k):
 @pytest.mark.slow
 @pytest.mark.parametrize("big", mark_most_long([1e4, 1e5], 2))
 def test_a_column_of_large_numbers_moves_no_objective_of_many_features(big):
-    """Beside it, in all rows with both signs, one component less is left for the others."""
+    """One component is the column, which has both signs in all rows; the others have one less."""
     rng = np.random.default_rng(0)
     spreads = np.arange(1, 500) ** -0.4
     Y = np.vstack([(1 + g) * rng.standard_normal((200, 499)) * spreads for g in range(2)])

@@ -122,7 +122,7 @@ def test_the_least_on_a_simplex_is_stationary_though_many_entries_leave(n):
 
 
 class SumOfTwoMaxima(Criterion):
-    """A criterion of somebody else: twice the largest error, and the largest of some others."""
+    """A foreign criterion: twice the largest error, plus the largest of some others."""
 
     name = "sum_of_two_maxima"
 

@@ -160,7 +160,7 @@ def npy_header(dtype, shape):
 
 
 def write_members(path, members, compression=zipfile.ZIP_STORED):
-    """Write members as they are, a header that lists them before them."""
+    """Write members without checks, after a header that lists them."""
     names = sorted({name.removesuffix(".npy") for name, _ in members})
     header = {"format": "fairspan.moments", "version": 2, "arrays": names, **MOMENTS}
     text = np.frombuffer(json.dumps(header).encode(), np.uint8)

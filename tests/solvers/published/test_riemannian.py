@@ -173,7 +173,7 @@ def test_solution_is_evaluated_by_the_criterion(seed, k):
 
 
 def test_radius_that_exceeds_an_error_is_scored_by_the_supremum():
-    """Equation (6) is below the criterion here; what is returned must not be judged by it."""
+    """Equation (6) is below the criterion here, so the objective must not be computed by it."""
     matrices = [np.diag([2.0, 1.0, 0.01]), np.diag([0.1, 0.1, 0.05])]
     criterion = RobustErrorGap(3.0, {"group 0": 0.0, "group 1": 0.5})
     problem = build_problem(matrices, 1, criterion, [0.5, 0.5])

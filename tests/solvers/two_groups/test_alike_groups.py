@@ -10,7 +10,7 @@ FloatArray = npt.NDArray[np.float64]
 
 
 def make_alike_groups(seed: int, p: int, share: float) -> FloatArray:
-    """Return second moments of two groups of which the second varies more in every direction."""
+    """Return second moments of two groups; the second varies more in every direction."""
     rng = np.random.default_rng(seed)
     rows, more = rng.standard_normal((2, p, p))
     second = rows @ rows.T / p

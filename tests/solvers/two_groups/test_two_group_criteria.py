@@ -45,7 +45,7 @@ def dimensions(p):
 
 
 def check_proven(problem, solution):
-    """Optimal; unresolved only where little more than rounding is left of some group.
+    """Assert that an answer is optimal, or unresolved where a group has only rounding.
 
     Roots of errors are steep: a small error is known to fewer digits than the tolerance.
     """
