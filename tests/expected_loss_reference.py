@@ -80,13 +80,13 @@ def reference_losses(
         tied = None if clusters is None else np.asarray(clusters)[own]
         loss = error - best_error
         moved = crossed + excess_weight * (mine_excess - best_excess)
-        cross, beside, spread = np.average(moved, weights=w), 0.0, 0.0
+        cross, refit_error, spread = np.average(moved, weights=w), 0.0, 0.0
         if by_fold is not None:
-            beside = training_standard_error(crossed, w, f, tied)
+            refit_error = training_standard_error(crossed, w, f, tied)
             spread = jackknife([np.average(residuals(rows, b), weights=w) for b in by_fold])
         # At once for all groups (Bonferroni).
         each = 1 - (1 - level) / len(np.unique(groups))
-        low = cross - interval_half_width(crossed, w, tied, each, beside)
+        low = cross - interval_half_width(crossed, w, tied, each, refit_error)
         high = loss + interval_half_width(corrected, w, tied, each, spread)
         found[label] = (error, loss, cross, low, high)
     return found
@@ -107,10 +107,10 @@ def standard_error(values, weights, clusters):
     return np.sqrt(n / (n - 1) * (deviations**2).sum()) / weights.sum(), n
 
 
-def interval_half_width(values, weights, clusters, level, beside=0.0):
+def interval_half_width(values, weights, clusters, level, refit_error=0.0):
     """Return the half-width of Student's interval for the sum of two independent errors."""
     error, n = standard_error(values, weights, clusters)
-    return stats.t.ppf(0.5 + level / 2, n - 1) * np.hypot(error, beside)
+    return stats.t.ppf(0.5 + level / 2, n - 1) * np.hypot(error, refit_error)
 
 
 def training_standard_error(values, weights, folds, clusters):

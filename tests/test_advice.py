@@ -340,8 +340,8 @@ def test_advice_names_what_the_command_has_and_can_be_followed(name, wrong, tmp_
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             cli.run([*words, *more])
-        said = capsys.readouterr().err
-        return next((line for line in said.splitlines() if "error:" in line), "")
+        text = capsys.readouterr().err
+        return next((line for line in text.splitlines() if "error:" in line), "")
 
     message = error_of_command()
     if not message:

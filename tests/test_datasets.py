@@ -342,9 +342,9 @@ SPOILT = {
 
 @pytest.mark.parametrize("case", SPOILT)
 def test_unusable_answers_are_named_and_not_cached(server, cache_options, case):
-    changed, kind, said = SPOILT[case]
+    changed, kind, message = SPOILT[case]
     server.replace_answers(**changed)
-    with pytest.raises(kind, match=said):
+    with pytest.raises(kind, match=message):
         datasets.fetch_adult(**cache_options)
     assert kept(cache_options) == []
 
@@ -398,9 +398,9 @@ def test_shipped_adult_is_the_training_file():
 @pytest.mark.slow
 def test_the_shipped_file_is_made_from_the_lines_of_the_source(tmp_path):
     frame = pd.read_parquet(data_path("adult_train.parquet"))
-    said = frame["label__income_gt_50k"].map({1: ">50K", -1: "<=50K"})
+    message = frame["label__income_gt_50k"].map({1: ">50K", -1: "<=50K"})
     columns = [
-        said if name == "class" else frame[_column_of(name, frame.columns)] for name in NAMES
+        message if name == "class" else frame[_column_of(name, frame.columns)] for name in NAMES
     ]
     text = pd.concat(columns, axis=1).to_csv(index=False, header=False)
     write(arrays_of(text.replace(",", ", ")), tmp_path / "adult.npz")

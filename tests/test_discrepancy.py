@@ -114,7 +114,7 @@ def test_the_number_is_the_same_each_time_and_for_any_order_of_names():
 
 
 @pytest.mark.parametrize(
-    ("rows", "groups", "settings", "error", "said"),
+    ("rows", "groups", "settings", "error", "expected_text"),
     [
         (Z, ["a"] * 50, {}, InvalidInput, "belong to one group"),
         (Z[:3], ["a", "a", "b"], {}, InvalidInput, "group 'b' has one row"),
@@ -125,8 +125,8 @@ def test_the_number_is_the_same_each_time_and_for_any_order_of_names():
         (Z * np.nan, GROUPS, {}, InvalidInput, "NaN"),
     ],
 )
-def test_bad_input(rows, groups, settings, error, said):
-    with pytest.raises(error, match=said):
+def test_bad_input(rows, groups, settings, error, expected_text):
+    with pytest.raises(error, match=expected_text):
         mmd(rows, groups, **settings)
 
 

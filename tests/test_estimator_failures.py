@@ -238,7 +238,7 @@ def moments_of_persons():
 
 
 @pytest.mark.parametrize(
-    ("max_groups", "call", "kind", "said"),
+    ("max_groups", "call", "kind", "expected_text"),
     [
         (None, lambda m: m.fit(FRAME, sensitive_features="person"), InvalidInput, REFUSED),
         (None, lambda m: m.partial_fit(FRAME, sensitive_features="person"), InvalidInput, REFUSED),
@@ -257,8 +257,8 @@ def moments_of_persons():
         (0, lambda m: m.fit_moments(moments_of_persons()), InvalidParameter, "max_groups is 0"),
     ],
 )
-def test_a_fit_is_refused_unless_max_groups_allows_it(max_groups, call, kind, said):
-    with pytest.raises(kind, match=said):
+def test_a_fit_is_refused_unless_max_groups_allows_it(max_groups, call, kind, expected_text):
+    with pytest.raises(kind, match=expected_text):
         call(fair(max_groups=max_groups))
     assert len(call(fair(max_groups=120)).groups_) == 120
 
@@ -285,11 +285,11 @@ def test_groups_that_a_model_knows_are_groups(model):
     assert len(audit(model, X, PEOPLE, folds=None).models[0].groups) == 120
     errors = metrics.reconstruction_error(model, X, PEOPLE)
     np.testing.assert_allclose(list(errors.values()), model.group_errors_, atol=1e-12)
-    for groups, kind, said in (
+    for groups, kind, message in (
         (np.where(PEOPLE == 7, 120, PEOPLE), UnknownGroup, "was not fitted on: 120"),
         (np.arange(N), InvalidInput, "240 groups among 240 rows"),
     ):
-        with pytest.raises(kind, match=said):
+        with pytest.raises(kind, match=message):
             audit(model, X, groups, folds=None)
 
 
@@ -312,11 +312,11 @@ def test_other_models_need_max_groups(model):
 @pytest.mark.long
 def test_a_report_requires_max_groups(tmp_path):
     page = tmp_path / "report.html"
-    for rows, groups, limit, said in (
+    for rows, groups, limit, message in (
         (FRAME, "person", None, REFUSED),
         (X, PEOPLE % 2, 1, "max_groups is 1"),
     ):
-        with pytest.raises(InvalidInput, match=said):
+        with pytest.raises(InvalidInput, match=message):
             write_report(page, rows, groups, n_components=1, max_groups=limit)
     assert not page.exists()
     facts = write_report(page, X, PEOPLE % 2, n_components=1, compare=[], max_groups=2)

@@ -356,12 +356,12 @@ def test_columns_in_another_order_are_refused_as_scikit_learn_does():
     # The subspace alone matches by name.
     np.testing.assert_array_equal(model.subspace_.transform(turned), model.transform(frame))
     for method in (model.transform, model.score_samples, model.score):
-        for rows, said in (
+        for rows, message in (
             (turned, "same order"),
             (frame.assign(sex=SEX), "unseen at fit time"),
             (frame[["x", "y"]], r"should match.*missing"),
         ):
-            with pytest.raises(ValueError, match=f"(?s){said}"):
+            with pytest.raises(ValueError, match=f"(?s){message}"):
                 method(rows)
     with pytest.raises(InvalidInput, match=r"NaN, first in row 2 \(index 1\), column 'y'"):
         model.transform(frame.mask(lambda frame: frame == frame["y"][1]))

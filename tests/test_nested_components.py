@@ -106,8 +106,8 @@ def test_the_first_components_are_the_nested_fit_of_fewer(rows, criterion):
         np.testing.assert_array_equal(first.components, fewer.components_)
         made, alone = first.certificate, fewer.subspace_.certificate
         np.testing.assert_allclose(made.errors, alone.errors, rtol=1e-12)
-        said = attrgetter("status", "objective", "lower_bound")
-        assert said(made) == said(alone)
+        message = attrgetter("status", "objective", "lower_bound")
+        assert message(made) == message(alone)
         assert first.is_nested
         assert verify(first, rows.X, rows.labels)
         np.testing.assert_allclose(
@@ -233,14 +233,14 @@ def test_criteria_without_nesting_are_refused(settings):
 def test_the_first_components_of_other_fits_are_refused():
     joint = FairPCA(3).fit(TWO.X, sensitive_features=TWO.labels).subspace_
     counted = "components, 3"
-    for subspace, d, kind, said in (
+    for subspace, d, kind, message in (
         *(
             (each, 1, IncompatibleParameters, "nested=True")
             for each in (joint, FairSubspace(np.eye(3), None))
         ),
         *((fit(TWO, 3).subspace_, d, InvalidParameter, counted) for d in (0, 4, 1.5, True, "2")),
     ):
-        with pytest.raises(kind, match=said):
+        with pytest.raises(kind, match=message):
             subspace.truncate(d)
     with pytest.raises(InvalidParameter, match="nested is 'yes'"):
         FairPCA(2, nested="yes").fit(TWO.X, sensitive_features=TWO.labels)

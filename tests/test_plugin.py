@@ -194,15 +194,17 @@ def test_displays_of_the_library_are_requested_by_name_too(table, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("displays", "error", "said"),
+    ("displays", "error", "expected_text"),
     [
         (["unheard_of"], InvalidParameter, "display is 'unheard_of'.*'loadings'"),
         ([3], InvalidType, "type int"),
         ("loadings", InvalidType, "displays .* str"),
     ],
 )
-def test_displays_that_are_none_are_refused_before_rows_are_read(displays, error, said, tmp_path):
-    with pytest.raises(error, match=said):
+def test_displays_that_are_none_are_refused_before_rows_are_read(
+    displays, error, expected_text, tmp_path
+):
+    with pytest.raises(error, match=expected_text):
         fs.write_report(tmp_path / "page.html", "nowhere.csv", "g", displays=displays)
 
 
@@ -479,12 +481,12 @@ def test_rows_of_a_new_source_are_reported(rows, tmp_path):
 def test_data_that_cannot_be_used(patients, tmp_path):
     missing = patients.assign(bmi=patients.bmi.where(patients.index != 6))
     source = write_file(missing, tmp_path / "hospital.db")
-    for rows, groups, kind, said in (
+    for rows, groups, kind, message in (
         (SqliteRows(source, ("age", "bmi"), group="sex"), None, InvalidInput, "bmi"),
         (object(), "group", InvalidType, "is not a table"),
         ("nowhere.sqlite", "group", InvalidInput, "There is no file"),
     ):
-        with pytest.raises(kind, match=said):
+        with pytest.raises(kind, match=message):
             GroupMoments.from_rows(rows, groups)
 
 
@@ -530,7 +532,7 @@ def test_the_command_line_reports_with_criterion_and_display(run, data, tmp_path
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "expected_text"),
     [
         (("--criterion", "unheard_of"), "is not one of"),
         (("--criterion", "unheard.of:Thing"), "cannot be imported (ModuleNotFoundError"),
@@ -541,10 +543,12 @@ def test_the_command_line_reports_with_criterion_and_display(run, data, tmp_path
         (("--solver", SOLVER, "--solver-param", "steps=1"), "received the parameter 'steps'"),
     ],
 )
-def test_parts_that_the_command_line_cannot_use_are_named(run, data, tmp_path, words, said):
+def test_parts_that_the_command_line_cannot_use_are_named(
+    run, data, tmp_path, words, expected_text
+):
     status, _, error = run("fit", data, "--group", "group", "-o", tmp_path / "model", *words)
     assert status == 2
-    assert said in " ".join(error.split())
+    assert expected_text in " ".join(error.split())
     assert not (tmp_path / "model").exists()
 
 
@@ -590,7 +594,7 @@ def test_the_command_line_reads_rows_of_a_new_source(run, rows, table, tmp_path,
 
 @pytest.mark.usefixtures("hospital")
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "expected_text"),
     [
         (("hospital_rows:ROWS", "--group", "group"), "omit --group"),
         (("hospital_rows:ROWS", "--weight", "u"), "omit --weight"),
@@ -600,10 +604,10 @@ def test_the_command_line_reads_rows_of_a_new_source(run, rows, table, tmp_path,
         (("nowhere.csv", "--group", "group"), "does not exist"),
     ],
 )
-def test_rows_that_the_command_line_cannot_use(run, words, said):
+def test_rows_that_the_command_line_cannot_use(run, words, expected_text):
     status, _, error = run("audit", *words)
     assert status == 2
-    assert said in " ".join(error.split())
+    assert expected_text in " ".join(error.split())
 
 
 class EqualMeans(Restriction):
@@ -704,7 +708,7 @@ def test_a_criterion_that_no_solver_searches_is_refused(criterion, solver, n_gro
 
 
 @pytest.mark.parametrize(
-    ("criterion", "error", "said"),
+    ("criterion", "error", "expected_text"),
     [
         (Half(), InvalidType, "Half.* Criterion"),
         (WithoutProof(), IncompatibleParameters, "neither pieces nor"),
@@ -712,6 +716,6 @@ def test_a_criterion_that_no_solver_searches_is_refused(criterion, solver, n_gro
         ("nobody_has_this", InvalidParameter, "Choose one of"),
     ],
 )
-def test_missing_methods_of_an_object_are_named(criterion, error, said, moments):
-    with pytest.raises(error, match=said):
+def test_missing_methods_of_an_object_are_named(criterion, error, expected_text, moments):
+    with pytest.raises(error, match=expected_text):
         FairPCA(2, criterion=criterion).fit_moments(moments)

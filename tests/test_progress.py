@@ -150,8 +150,8 @@ def test_progress_is_written_as_lines_without_a_terminal(rows, capfd, monkeypatc
     with fs.show_progress():
         fs.audit(fair, X, groups, folds=5)
     lines = capfd.readouterr().err.splitlines()
-    said = r"fairspan: .*: 3 of 5 folds, about \d+ s left .*"
-    assert any(re.fullmatch(said, line) for line in lines), lines
+    message = r"fairspan: .*: 3 of 5 folds, about \d+ s left .*"
+    assert any(re.fullmatch(message, line) for line in lines), lines
 
 
 @pytest.mark.long

@@ -110,14 +110,14 @@ def test_a_missing_package_names_the_command():
 
 
 @pytest.mark.parametrize(
-    ("call", "said"),
+    ("call", "expected_text"),
     [
         (lambda: FairPCA(1).fit([[1.0], [2.0]], sensitive_features=["a", "a"]), "one group"),
         (lambda: warn("careful"), "careful"),
     ],
 )
-def test_warnings_point_at_the_line_of_the_user(call, said):
-    with pytest.warns(FairspanWarning, match=said) as caught:
+def test_warnings_point_at_the_line_of_the_user(call, expected_text):
+    with pytest.warns(FairspanWarning, match=expected_text) as caught:
         call()
     assert caught[0].filename == __file__
 

@@ -229,11 +229,11 @@ def test_dependent_columns_are_named_with_what_they_depend_on():
 
     X, y, groups = small()
     frame = pd.DataFrame(X, columns=list("uvwx")).assign(y=y)
-    for column, said in (
+    for column, message in (
         (3 * frame["u"] - 2 * frame["w"] + 7, r"'sum' depends on 'u', 'w'\."),
         (4.5, "These columns are constant: 'sum'"),
     ):
-        with pytest.raises(InvalidInput, match=said):
+        with pytest.raises(InvalidInput, match=message):
             regression.least_squares(GroupMoments.from_rows(frame.assign(sum=column), groups), "y")
     frame["sum"] = frame["u"] + 1e-4 * np.random.default_rng(1).normal(size=len(y))
     reference = sm.OLS(y, sm.add_constant(frame.drop(columns="y"))).fit()
@@ -254,8 +254,8 @@ def test_fewer_rows_than_columns():
     from sklearn.linear_model import LinearRegression
 
     X, y, groups = small(n=5)
-    for n, said in ((5, "5 rows for 5 coefficients"), (4, "linearly dependent")):
-        with pytest.raises(InvalidInput, match=said):
+    for n, message in ((5, "5 rows for 5 coefficients"), (4, "linearly dependent")):
+        with pytest.raises(InvalidInput, match=message):
             fit_model(X[:n], y[:n], groups[:n])
     first = regression.principal_component_regression(moments_of(X, y, groups), 2, np.eye(4)[:1])
     assert_close(first.coefficients[0], LinearRegression().fit(X[:, :1], y).coef_[0])
@@ -303,13 +303,13 @@ def test_bad_subspaces(moments_by_name):
     from sklearn.decomposition import PCA
 
     of_two = PCA(1).fit(moments_by_name["frame"][["u", "y"]])
-    for moments, target, subspace, kind, said in (
+    for moments, target, subspace, kind, message in (
         ("unnamed", 0, np.eye(3)[:1], InvalidInput, "subspace is of 3 features"),
         ("named", "y", of_two, InvalidInput, r"\('u', 'y'\).*\('u', 'v', 'still'\)"),
         ("named", "y", PCA(1), InvalidType, "is not fitted"),
         ("still", 0, np.eye(3)[[0, 2]], InvalidInput, "are constant: component 1"),
     ):
-        with pytest.raises(kind, match=said):
+        with pytest.raises(kind, match=message):
             regression.principal_component_regression(moments_by_name[moments], target, subspace)
 
 

@@ -154,7 +154,7 @@ def test_one_wide_column_makes_double_precision():
 def test_rows_without_a_covariance_are_refused():
     oblique = {"criterion": "total_error", "restriction": fs.MeanParity(oblique=True)}
     flat = np.hstack([X[:, :2], np.ones((80, 1))])
-    for call, kind, said in (
+    for call, kind, message in (
         (lambda: fit_model(**oblique).get_covariance(), IncompatibleParameters, "oblique"),
         (
             lambda: fit_model(**oblique, whiten=True),
@@ -168,5 +168,5 @@ def test_rows_without_a_covariance_are_refused():
         ),
         (lambda: fit_model(whiten="yes"), InvalidParameter, "whiten"),
     ):
-        with pytest.raises(kind, match=said):
+        with pytest.raises(kind, match=message):
             call()

@@ -101,11 +101,11 @@ def test_every_criterion(criterion, seed):
         assert_same_fit(*fit_both(*topics(3, groups="abc")[:2], criterion=criterion))
 
 
-def same_refusal(X, labels, said, fair):
+def same_refusal(X, labels, expected_text, fair):
     """The error of sparse rows, which is that of all their numbers."""
     told = []
     for rows in (X, scipy.sparse.csr_array(X)):
-        with pytest.raises(IncompatibleParameters, match=said) as error:
+        with pytest.raises(IncompatibleParameters, match=expected_text) as error:
             fair.fit(rows, sensitive_features=labels)
         told.append(error.value)
     assert told[0].args[0] == told[1].args[0]
@@ -336,12 +336,12 @@ def test_rows_that_cannot_be_reduced():
     fair = FairPCA(3).fit(scipy.sparse.csr_array(X), sensitive_features=labels)
     narrow = X[:, :-1].copy()
     X[3, 2] = np.nan
-    for rows, said in (
+    for rows, message in (
         (narrow, "X has 39 features"),
         (X, r"NaN, first in row 4 \(index 3\), column 3 \(index 2\)"),
     ):
         for refused in (fair.transform, fair.score_samples):
-            with pytest.raises(ValueError, match=said):
+            with pytest.raises(ValueError, match=message):
                 refused(scipy.sparse.csr_array(rows))
 
 

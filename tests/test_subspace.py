@@ -62,7 +62,7 @@ def test_a_frame_without_the_names_of_the_fit_is_taken_by_position(rows):
 
 @pytest.mark.parametrize("subspace", [NAMED, UNNAMED], ids=["named", "unnamed"])
 @pytest.mark.parametrize(
-    ("rows", "said"),
+    ("rows", "expected_text"),
     [
         *((rows, ANOTHER_WIDTH) for rows in (ROWS.X[:, :3], np.ones((2, 5)), [[1.0]])),
         (np.full((2, 4), np.nan), "NaN"),
@@ -71,8 +71,8 @@ def test_a_frame_without_the_names_of_the_fit_is_taken_by_position(rows):
         (pd.DataFrame({n: ["a"] for n in NAMES}), "not numeric"),
     ],
 )
-def test_unusable_rows_are_refused(rows, said, subspace):
-    with pytest.raises(InvalidInput, match=said):
+def test_unusable_rows_are_refused(rows, expected_text, subspace):
+    with pytest.raises(InvalidInput, match=expected_text):
         subspace.transform(rows)
     with pytest.raises(InvalidInput, match="3 coordinates, but FairSubspace is expecting 2"):
         subspace.inverse_transform(np.ones((2, 3)))
@@ -101,8 +101,8 @@ def test_save_and_load_keep_everything(tmp_path, center, scale):
 
 def test_the_certificate_describes_the_problem_and_its_proof():
     found = fit_model(criterion="minimax_error").certificate
-    said = found.criterion, found.solver, found.status, found.groups, found.counts
-    assert said == (MinimaxError(), "boundary", "optimal", ("a", "b"), (25, 25))
+    message = found.criterion, found.solver, found.status, found.groups, found.counts
+    assert message == (MinimaxError(), "boundary", "optimal", ("a", "b"), (25, 25))
     assert found.objective == pytest.approx(max(found.errors))
     assert found.total_variance == pytest.approx(ROWS.X.var(axis=0).sum())
     assert 0 <= found.gap <= 1e-9 * found.total_variance

@@ -282,12 +282,12 @@ def test_means_that_agree_take_no_direction_away():
 
 def test_infeasible_restrictions_report_the_number_of_features():
     X, labels, _ = rows(14)
-    for d, restriction, said in (
+    for d, restriction, message in (
         (22, MeanParity(), "at most 21: the restriction removes 1 of 22"),
         (2, CovarianceParity(), r"vary along only 13 of 22.*from 2 to 21.*up to 9"),
         (5, CovarianceParity(4), "from 5 to 21"),
     ):
-        with pytest.raises(IncompatibleParameters, match=said):
+        with pytest.raises(IncompatibleParameters, match=message):
             FairPCA(d, restriction=restriction).fit(X, sensitive_features=labels)
 
 

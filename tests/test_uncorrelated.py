@@ -164,14 +164,14 @@ REFUSED = [
 ]
 
 
-@pytest.mark.parametrize(("make", "error", "said"), REFUSED)
-def test_wrong_columns_are_refused(make, error, said):
-    with pytest.raises(error, match=said):
+@pytest.mark.parametrize(("make", "error", "expected_text"), REFUSED)
+def test_wrong_columns_are_refused(make, error, expected_text):
+    with pytest.raises(error, match=expected_text):
         make()
 
 
 @pytest.mark.parametrize(
-    ("changed", "columns", "said"),
+    ("changed", "columns", "expected_text"),
     [
         ({}, ["salary"], "uses the columns 'salary'"),
         ({}, NAMES, "at least one feature"),
@@ -179,9 +179,9 @@ def test_wrong_columns_are_refused(make, error, said):
         ({"age": np.nan}, ["age"], "age"),
     ],
 )
-def test_columns_that_cannot_be_used_are_refused(changed, columns, said):
+def test_columns_that_cannot_be_used_are_refused(changed, columns, expected_text):
     frame, groups = make_case(8)
     model = fs.FairPCA(1, restriction=fs.Uncorrelated(columns))
-    with pytest.raises(InvalidInput, match=said):
+    with pytest.raises(InvalidInput, match=expected_text):
         model.fit(frame.assign(**changed), sensitive_features=groups)
     assert not hasattr(model, "components_")

@@ -227,7 +227,7 @@ def plain_pca():
 
 
 @pytest.mark.parametrize(
-    ("call", "error", "said"),
+    ("call", "error", "expected_text"),
     [
         (
             lambda: audit(fit_model(), X, np.where(GROUPS == "a", "a", "c")),
@@ -263,8 +263,8 @@ def plain_pca():
         ),
     ],
 )
-def test_models_that_cannot_be_audited_are_refused(call, error, said):
-    with pytest.raises(error, match=said):
+def test_models_that_cannot_be_audited_are_refused(call, error, expected_text):
+    with pytest.raises(error, match=expected_text):
         call()
 
 

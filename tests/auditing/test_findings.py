@@ -380,9 +380,9 @@ def test_the_largest_loss_is_that_of_the_largest_share():
     groups = np.repeat(["wide", "small"], 900)
     model = PCA(3).fit(rng.standard_normal((900, 6)) * [6, 0.1, 2.9, 1, 3, 0.1])
     result = audit({"PCA": model}, rows, groups)
-    [said] = [each.message for each in result.findings if each.code == "FS205"]
+    [message] = [each.message for each in result.findings if each.code == "FS205"]
     small, wide = result.models[0].groups
     assert wide.expected_loss.value > small.expected_loss.value
-    assert said.index("'small'") < said.index("'wide'")
-    assert "Its error is 85.2 % of the variance above" in said
+    assert message.index("'small'") < message.index("'wide'")
+    assert "Its error is 85.2 % of the variance above" in message
     assert result.verdict.groups == ("small", "wide")

@@ -127,8 +127,8 @@ def test_clusters_that_no_column_names_are_found_in_any_order():
 def test_copies_of_rows_are_counted():
     frame, rng = table(seed=3)
     twice = pd.concat([frame, frame.iloc[:200]]).iloc[rng.permutation(1000)]
-    said = find(audit(MODEL, twice, "g", folds=None))["FS410"].message
-    assert "200 rows of 1,000" in said
+    message = find(audit(MODEL, twice, "g", folds=None))["FS410"].message
+    assert "200 rows of 1,000" in message
     # Where every feature has few values, rows are equal by chance.
     rounded = frame.assign(**frame[NAMES].round())
     assert "FS410" not in find(audit(MODEL, rounded, "g", folds=None))
@@ -137,7 +137,7 @@ def test_copies_of_rows_are_counted():
 @pytest.mark.long
 def test_independent_rows_are_rarely_reported_as_clustered():
     """Groups differ, tails are long, and errors depend smoothly on an integer column."""
-    said = []
+    is_reported = []
     for seed in range(200):
         rng = np.random.default_rng(seed)
         n = 400
@@ -149,5 +149,6 @@ def test_independent_rows_are_rarely_reported_as_clustered():
         )
         frame.loc[frame.g == "b", "u"] *= 3
         model = FairPCA(2).fit(frame[NAMES], sensitive_features=frame.g).subspace_
-        said.append(bool({"FS409", "FS410"} & set(find(audit(model, frame, "g", folds=None)))))
-    assert np.mean(said) <= 0.02
+        findings = find(audit(model, frame, "g", folds=None))
+        is_reported.append(bool({"FS409", "FS410"} & set(findings)))
+    assert np.mean(is_reported) <= 0.02

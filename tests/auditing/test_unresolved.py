@@ -69,6 +69,6 @@ def test_pictures(fair):
 
     path = make_displays(("a", "b"))["path"]
     path.statuses = ["optimal", "optimal", "optimal", "unresolved", "open gap"]
-    said = " ".join(display_texts(path.plot(Figure().add_subplot())))
-    assert "Of 5 solutions, 1 is not" in said
-    assert "Of 5 solutions, 1 is unresolved" in said
+    message = " ".join(display_texts(path.plot(Figure().add_subplot())))
+    assert "Of 5 solutions, 1 is not" in message
+    assert "Of 5 solutions, 1 is unresolved" in message

@@ -10,7 +10,7 @@ import pytest
 from internal.report.audit_pages import hostile_pair, twelve_groups, two_groups
 from page_tree import parse_page
 
-PAGES = pytest.mark.parametrize("made", [two_groups, twelve_groups])
+PAGES = pytest.mark.parametrize("make_page", [two_groups, twelve_groups])
 CONTRAST = Path(__file__).with_name("contrast.js").read_text(encoding="utf-8")
 
 
@@ -37,8 +37,8 @@ def slider_steps(text):
     return json.loads(next(parse_page(text).all("script")).text)["steps"]
 
 
-def expected_figures(made, index):
-    report, text = made
+def expected_figures(make_page, index):
+    report, text = make_page
     steps = slider_steps(text)
     texts, loadings = steps[index]["texts"], steps[index]["loadings"]
     after = 3 * len(report.group_names)
@@ -52,8 +52,8 @@ def expected_figures(made, index):
 
 
 @PAGES
-def test_opens_clean_and_shows_the_answer_first(made, show):
-    report, text = made()
+def test_opens_clean_and_shows_the_answer_first(make_page, show):
+    report, text = make_page()
     page = show(text)
     assert page.title() == report.provenance.title
     assert page_figures(page) == expected_figures((report, text), report.curves.main_step)
@@ -61,8 +61,8 @@ def test_opens_clean_and_shows_the_answer_first(made, show):
 
 
 @PAGES
-def test_slider_moves_figures_marks_and_loadings(made, show):
-    report, text = made()
+def test_slider_moves_figures_marks_and_loadings(make_page, show):
+    report, text = make_page()
     page = show(text)
     n = len(report.curves.steps)
     places = []
@@ -81,7 +81,7 @@ def test_slider_moves_figures_marks_and_loadings(made, show):
     strengths = page.locator("[data-loading]").evaluate_all(
         "all => all.map(cell => Number(cell.style.getPropertyValue('--strength')))"
     )
-    loadings = expected_figures(made(), n - 1)[2]
+    loadings = expected_figures(make_page(), n - 1)[2]
     known = [abs(float(each.replace("\u2212", "-") or 0)) for each in loadings]
     assert strengths == pytest.approx(known)
 
@@ -127,8 +127,8 @@ def test_mark_stands_where_the_answer_is_drawn(show):
 
 
 @PAGES
-def test_sorting_is_by_value_and_announced(made, show):
-    report, text = made()
+def test_sorting_is_by_value_and_announced(make_page, show):
+    report, text = make_page()
     page = show(text)
     table = page.locator("#groups table.sortable")
     headings = table.locator("thead th")
@@ -193,8 +193,8 @@ def _first_cells(table):
 
 @pytest.mark.parametrize("width", [320, 400, 768, 1920])
 @PAGES
-def test_nothing_overflows_the_window(made, width, show):
-    page = show(made()[1], viewport={"width": width, "height": 800})
+def test_nothing_overflows_the_window(make_page, width, show):
+    page = show(make_page()[1], viewport={"width": width, "height": 800})
     page.evaluate("for (const each of document.querySelectorAll('details')) each.open = true")
     wide, tall = page.evaluate(
         "[document.documentElement.scrollWidth, document.documentElement.scrollHeight]"
@@ -212,9 +212,9 @@ def test_nothing_overflows_the_window(made, width, show):
     assert beyond == []
 
 
-@pytest.mark.parametrize("made", [twelve_groups, hostile_pair])
-def test_hostile_names_stay_text(made, show):
-    report, text = made()
+@pytest.mark.parametrize("make_page", [twelve_groups, hostile_pair])
+def test_hostile_names_stay_text(make_page, show):
+    report, text = make_page()
     page = show(text)
     slide_to(page, 0)
     page.locator("#groups thead button").first.click()
@@ -250,10 +250,10 @@ def test_policy_is_in_force(show):
 
 
 @PAGES
-def test_contrast_is_enough_in_light_and_dark(made, show):
+def test_contrast_is_enough_in_light_and_dark(make_page, show):
     papers = []
     for scheme in ("light", "dark"):
-        page = show(made()[1], color_scheme=scheme)
+        page = show(make_page()[1], color_scheme=scheme)
         page.evaluate("for (const each of document.querySelectorAll('details')) each.open = true")
         found = page.evaluate(CONTRAST)
         assert found["n"] > 200
@@ -263,8 +263,8 @@ def test_contrast_is_enough_in_light_and_dark(made, show):
 
 
 @PAGES
-def test_print_hides_controls_and_what_is_folded(made, show):
-    page = show(made()[1], color_scheme="dark")
+def test_print_hides_controls_and_what_is_folded(make_page, show):
+    page = show(make_page()[1], color_scheme="dark")
     page.emulate_media(media="print")
     assert page.locator("#slider-controls").is_hidden()
     assert page.locator("nav").is_hidden()
@@ -285,8 +285,8 @@ def test_print_hides_controls_and_what_is_folded(made, show):
 
 
 @PAGES
-def test_without_javascript_everything_but_the_slider_is_there(made, show):
-    report, text = made()
+def test_without_javascript_everything_but_the_slider_is_there(make_page, show):
+    report, text = make_page()
     page = show(text, java_script_enabled=False)
     assert page.locator("#slider-controls").is_hidden()
     assert "requires JavaScript" in page.locator(":is(#trade-off, #dimensions)").inner_text()
@@ -315,8 +315,8 @@ def test_outline_of_the_page_reaches_a_screen_reader(show):
 
 
 @PAGES
-def test_tables_and_facts_are_downloaded_without_a_request(made, show):
-    report, text = made()
+def test_tables_and_facts_are_downloaded_without_a_request(make_page, show):
+    report, text = make_page()
     page = show(text)
     with page.expect_download() as waiting:
         page.locator("#groups .download").first.click()
@@ -339,8 +339,8 @@ def test_tables_and_facts_are_downloaded_without_a_request(made, show):
 
 
 @PAGES
-def test_words_of_states_and_outcomes_are_never_broken(made, show):
-    page = show(made()[1], viewport={"width": 390, "height": 800})
+def test_words_of_states_and_outcomes_are_never_broken(make_page, show):
+    page = show(make_page()[1], viewport={"width": 390, "height": 800})
     page.evaluate("for (const each of document.querySelectorAll('details')) each.open = true")
     # A word that is broken over two lines has more boxes than one.
     broken = page.evaluate(
@@ -365,8 +365,8 @@ def test_words_of_states_and_outcomes_are_never_broken(made, show):
 
 
 @PAGES
-def test_verdict_and_picture_are_on_the_first_screen(made, show):
-    report, text = made()
+def test_verdict_and_picture_are_on_the_first_screen(make_page, show):
+    report, text = make_page()
     page = show(text)
     for selector in (".purpose", "#summary .lead", "#summary .kind", "#summary figure"):
         box = page.locator(selector).first.bounding_box()

@@ -28,8 +28,8 @@ def assert_none_is_false(kind, path, step=1):
         n_tried += 1
         for where in (None, path):
             found = accepted_model(forged, own.rows, own.groups, where)
-            if found is not None and (said := find_falsehood(kind, found)):
-                wrong.append(f"{how} ({'in memory' if where is None else 'in a file'}): {said}")
+            if found is not None and (message := find_falsehood(kind, found)):
+                wrong.append(f"{how} ({'in memory' if where is None else 'in a file'}): {message}")
     assert not wrong, "\n".join(wrong)
     return n_tried
 

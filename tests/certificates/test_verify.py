@@ -223,9 +223,9 @@ def test_other_data_do_not_hold(criterion, change):
 
 
 def test_other_rows_are_reported_once_and_not_by_figure():
-    said = verify(fit_model(), X[:-1], LABELS[:-1]).messages
-    assert said[0].startswith("These are not the rows")
-    assert len(said) == 5
+    message = verify(fit_model(), X[:-1], LABELS[:-1]).messages
+    assert message[0].startswith("These are not the rows")
+    assert len(message) == 5
 
 
 def test_the_same_deviations_about_another_mean_do_not_hold():

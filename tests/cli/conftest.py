@@ -238,13 +238,16 @@ def model(model_content: bytes, tmp_path: Path) -> Path:
 def refused(run: Run, data: Path, model: Path, tmp_path: Path) -> Callable[..., str]:
     """Run a command and check that it fails as it should; return its message.
 
-    Status 2, one message that has the words of `said`, nothing on standard output, every file as it
-    was before, also where the output stands already.
+    The status is 2, one message has the words of `expected_text`, standard output is empty, and no
+    file has changed, even if the output exists already.
     """
     (tmp_path / "results").mkdir()
 
     def refused_with(
-        *command: object, said: str | Sequence[str] = (), out: str | None = None, **places: object
+        *command: object,
+        expected_text: str | Sequence[str] = (),
+        out: str | None = None,
+        **places: object,
     ) -> str:
         # Results that are no table are not named as one.
         usual = {"transform": "out.csv", "report": "out.html"}.get(str(command[0]), "out")
@@ -252,7 +255,10 @@ def refused(run: Run, data: Path, model: Path, tmp_path: Path) -> Callable[..., 
         places = {"data": data, "model": model, "out": path, **places}
         words = [str(word).format(**places) for word in command]
         message = refusal(words)
-        assert all(each in message for each in ([said] if isinstance(said, str) else said)), message
+        assert all(
+            each in message
+            for each in ([expected_text] if isinstance(expected_text, str) else expected_text)
+        ), message
         if str(path) in words and path.parent.is_dir():
             path.write_bytes(b"an earlier result")
             asked = ["--force"] if command[0] == "fit" else []

@@ -219,7 +219,7 @@ def test_rows_without_a_group_are_dropped_or_get_one(run, table, features, tmp_p
 
 
 @pytest.mark.parametrize(
-    ("bins", "said"),
+    ("bins", "expected_text"),
     [
         (["age=30"], "holds text"),
         (["limit=0"], "add --group limit"),
@@ -228,9 +228,9 @@ def test_rows_without_a_group_are_dropped_or_get_one(run, table, features, tmp_p
         (["30,60"], "rising numbers"),
     ],
 )
-def test_bins_that_cannot_be_are_refused(run, data, bins, said):
+def test_bins_that_cannot_be_are_refused(run, data, bins, expected_text):
     options = [word for each in bins for word in ("--bin", each)]
-    run("audit", data, "--group", "age", *options, status=2, out="", err=said)
+    run("audit", data, "--group", "age", *options, status=2, out="", err=expected_text)
 
 
 @pytest.mark.parametrize(
@@ -387,8 +387,10 @@ def test_a_share_is_that_of_every_group(run, table, features, data, tmp_path, ca
     assert facts["certificate"]["objective"] == pytest.approx(fair.solution_.objective, rel=1e-9)
     kept = [group["observed_variance_kept"] for group in facts["models"][1]["groups"]]
     assert min(kept) >= share - 1e-12
-    said = f"-d {share:g}: {fair.n_components_} dimension"
-    assert all(each in result.err for each in (said, f"of {len(features)}, the fewest with which"))
+    message = f"-d {share:g}: {fair.n_components_} dimension"
+    assert all(
+        each in result.err for each in (message, f"of {len(features)}, the fewest with which")
+    )
 
 
 @pytest.mark.parametrize(

@@ -88,7 +88,7 @@ def test_a_report_is_complete_and_ends_with_status_3(run, harmed, tmp_path):
     ],
 )
 def test_conditions_that_are_unknown_or_can_never_apply_are_refused(refused, options, message):
-    refused("audit", "{data}", "--group", "age", *options, said=message)
+    refused("audit", "{data}", "--group", "age", *options, expected_text=message)
 
 
 def test_drift_on_the_rows_of_the_fit_is_an_error_without_results(run, harmed, tmp_path):

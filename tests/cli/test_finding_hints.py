@@ -54,8 +54,8 @@ def test_a_finding_names_the_option_on_the_command_line_and_an_argument_in_pytho
         "--json",
     ]
     facts = run(*words).facts
-    [said] = [each["message"] for each in facts["findings"] if each["code"] == code]
-    assert option in said
+    [text] = [each["message"] for each in facts["findings"] if each["code"] == code]
+    assert option in text
     features = table.select_dtypes("number")
     mean = features.to_numpy(float).mean(axis=0)
     first = np.linalg.svd(features - mean)[2][:1]
@@ -64,7 +64,7 @@ def test_a_finding_names_the_option_on_the_command_line_and_an_argument_in_pytho
     [message] = [each.message for each in found if each.code == code]
     assert "--" not in message
     for argument in ("scale=True", "on_missing", "drop the column", "pandas"):
-        assert argument not in said
+        assert argument not in text
 
 
 OPTION = re.compile(r"(?<![\w-])--[a-z]")
@@ -105,9 +105,9 @@ def test_the_warning_about_a_header_names_the_option_or_the_argument(run, tmp_pa
     path = tmp_path / "rows.csv"
     path.write_text("".join(f"{i * 7 % 5},{i * i % 11},{'ab'[i % 2]}\n" for i in range(1, 40)))
     words = ["audit", path, "--group", "b", "-d", 1, "--folds", "none"]
-    said = run(*words).err
-    assert "with --no-header." in said
-    assert "FileRows" not in said
+    message = run(*words).err
+    assert "with --no-header." in message
+    assert "FileRows" not in message
     with pytest.warns(FairspanWarning, match="'header': False") as caught:
         fairspan.FileRows.open(path, ["b"])
     assert "--" not in str(caught[0].message)

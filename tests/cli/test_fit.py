@@ -88,8 +88,8 @@ def test_a_model_of_other_settings_is_replaced_by_force_alone(run, data, tmp_pat
     before = model.read_bytes()
     run(*first, "-d", 2, status=0, err=None)  # the same again
     assert model.read_bytes() == before
-    for said, other in OTHERS.items():
-        run(*first, *other, status=2, err=said)
+    for message, other in OTHERS.items():
+        run(*first, *other, status=2, err=message)
         assert model.read_bytes() == before
     assert run(*first, *other, "--force").status == 0
     assert model.read_bytes() != before

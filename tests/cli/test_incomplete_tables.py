@@ -88,8 +88,8 @@ def test_rows_without_observed_cells_are_dropped_by_every_command(run, holes, tm
     frame.drop(index=[6, 9]).to_csv(rest, index=False)
     model, out = tmp_path / "fair.model", tmp_path / "reduced.csv"
     asked = ("--group", "group", "-d", 2, "--folds", "none", "-o", model)
-    said = " ".join(run("fit", some, *asked, *EM, status=2).err.split())
-    assert "Drop such rows (--on-missing em-drop-empty)" in said
+    message = " ".join(run("fit", some, *asked, *EM, status=2).err.split())
+    assert "Drop such rows (--on-missing em-drop-empty)" in message
     leave_out = ("--on-missing", "em-drop-empty")
     facts = run("fit", some, *asked, *leave_out, "--json", err=None).facts
     same = run("fit", rest, *asked, *EM, "--force", "--json").facts

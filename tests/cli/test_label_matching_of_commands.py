@@ -34,8 +34,8 @@ def test_a_certificate_of_numbered_groups_holds_with_a_csv_file(run, fitted):
 def test_labels_that_cannot_be_compared_are_bad_input(run, fitted):
     model, rows = fitted
     TABLE.assign(g=np.array(["x", "y", "z"])[PLACE]).to_csv(rows, index=False)
-    said = ["'x', 'y', 'z' (text)", "1, 2, 10 (integer)"]
-    assert "hold" not in run("verify", model, rows, "--group", "g", status=2, err=said).out
+    message = ["'x', 'y', 'z' (text)", "1, 2, 10 (integer)"]
+    assert "hold" not in run("verify", model, rows, "--group", "g", status=2, err=message).out
 
 
 def test_saved_moments_match_as_rows_do(run, fitted, tmp_path):

@@ -308,7 +308,7 @@ def test_what_is_read(run, tmp_path, content, options, expected):
     ids=REFUSED,
 )
 def test_invalid_arguments_are_refused(refused, tmp_path, content, options, words):
-    refused(*arguments(write_file(tmp_path, content), options), said=words)
+    refused(*arguments(write_file(tmp_path, content), options), expected_text=words)
 
 
 @pytest.mark.parametrize("name", ["rows.csv.gz", "rows.txt.gz", "rows.tsv.gz"])
@@ -332,7 +332,7 @@ def test_packed_files(run, tmp_path, name):
 )
 def test_files_that_are_something_else(refused, tmp_path, name, content, words):
     content = CLEAN.to_parquet() if content is None else content
-    refused(*arguments(write_file(tmp_path, content, name), []), said=words)
+    refused(*arguments(write_file(tmp_path, content, name), []), expected_text=words)
 
 
 def test_a_link_to_a_file_is_the_file(run, tmp_path):
@@ -358,7 +358,7 @@ def test_a_hundred_thousand_columns(refused, tmp_path):
     names = ",".join(f"x{i}" for i in range(100_000))
     lines = [",".join(["1"] * 100_000) + f",{group}" for group in "fmfm"]
     path = write_file(tmp_path, "\n".join([f"{names},sex", *lines]) + "\n")
-    refused(*arguments(path, ["--max-memory", "2GB"]), said=["100,000", "features"])
+    refused(*arguments(path, ["--max-memory", "2GB"]), expected_text=["100,000", "features"])
 
 
 FRAME = pd.DataFrame(np.random.default_rng(0).standard_normal((40, 4)), columns=list("wxyz"))
@@ -402,11 +402,15 @@ def folder(tmp_path, monkeypatch):
 
 def run(words):
     """Status and all that is printed; nobody is shown a traceback."""
-    said = io.StringIO()
-    with contextlib.redirect_stdout(said), contextlib.redirect_stderr(said), accept_or_refuse():
+    output = io.StringIO()
+    with (
+        contextlib.redirect_stdout(output),
+        contextlib.redirect_stderr(output),
+        accept_or_refuse(),
+    ):
         status = cli.run(words)
-    assert "Traceback" not in said.getvalue(), words
-    return status, said.getvalue()
+    assert "Traceback" not in output.getvalue(), words
+    return status, output.getvalue()
 
 
 @st.composite
@@ -431,8 +435,8 @@ def command_lines(draw):
 @pytest.mark.slow
 @given(words=command_lines())
 def test_a_command_line_is_answered_or_refused(folder, words):
-    status, said = run(words)
-    assert status in ((0, 1, 2) if words[0] == "verify" else (0, 2)), (words, said)
+    status, output = run(words)
+    assert status in ((0, 1, 2) if words[0] == "verify" else (0, 2)), (words, output)
     assert {path.name for path in folder.iterdir()} <= {*DATA, "out", "out.csv"}
 
 
@@ -443,8 +447,8 @@ def test_parameters_are_refused_or_give_a_certificate_that_holds(folder, data, c
     lines = text.decode(errors="surrogateescape").splitlines()
     given = [word for line in lines for word in ("--param", line)]
     where = ["fit", "old.moments", "--force", "-d", "2", "-o", "out", "--criterion", criterion]
-    status, said = run([*where, *given])
-    assert status in (0, 2), (given, said)
+    status, output = run([*where, *given])
+    assert status in (0, 2), (given, output)
     if status == 0:
         model = FairSubspace.load(folder / "out")
         assert verify(model, moments()).holds

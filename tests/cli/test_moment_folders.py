@@ -55,7 +55,7 @@ def command(folder, out):
 
 
 @pytest.fixture
-def made(originals, folder, out):
+def complete_folder(originals, folder, out):
     """The folder, complete."""
     return shutil.copytree(originals / "parts", out)
 
@@ -79,11 +79,11 @@ def test_one_complete_file_for_each_file_of_rows_and_a_manifest(run, command, fr
 
 
 @pytest.mark.parametrize("what", ["folder", "files", "all in it"])
-def test_merged_they_are_what_one_pass_gives(run, command, made, frame, tmp_path, what):
+def test_merged_they_are_what_one_pass_gives(run, command, complete_folder, frame, tmp_path, what):
     files = {
-        "folder": [made],
-        "files": [made / name for name in NAMES],
-        "all in it": sorted(made.iterdir()),
+        "folder": [complete_folder],
+        "files": [complete_folder / name for name in NAMES],
+        "all in it": sorted(complete_folder.iterdir()),
     }[what]
     merged = run("merge", *files, "-o", tmp_path / "all", "--json").facts
     whole = run(*command[:-1], tmp_path / "whole.moments", "--json").facts
@@ -106,26 +106,28 @@ def test_a_site_that_dropped_rows_gives_a_warning(run, command, frame, tmp_path)
 
 
 @pytest.mark.long
-def test_two_processes_write_the_same_bytes(run, command, made, tmp_path):
+def test_two_processes_write_the_same_bytes(run, command, complete_folder, tmp_path):
     run(*command[:-1], tmp_path / "two", "--jobs", 2, status=0)
-    assert contents(tmp_path / "two") == contents(made)
+    assert contents(tmp_path / "two") == contents(complete_folder)
 
 
-def test_existing_moments_are_not_computed_again(run, command, made):
-    before = contents(made)
-    written = {name: (made / name).stat().st_ino for name in before}
-    (made / NAMES[2]).unlink()
+def test_existing_moments_are_not_computed_again(run, command, complete_folder):
+    before = contents(complete_folder)
+    written = {name: (complete_folder / name).stat().st_ino for name in before}
+    (complete_folder / NAMES[2]).unlink()
     run(*command, status=0)
-    assert contents(made) == before
-    now = {name: (made / name).stat().st_ino for name in before}
+    assert contents(complete_folder) == before
+    now = {name: (complete_folder / name).stat().st_ino for name in before}
     assert {name for name in now if now[name] != written[name]} <= {NAMES[2]}
 
 
-def test_a_folder_of_rows_that_was_moved_is_the_same(run, command, folder, made, tmp_path):
-    before = contents(made)
-    (made / NAMES[0]).unlink()
+def test_a_folder_of_rows_that_was_moved_is_the_same(
+    run, command, folder, complete_folder, tmp_path
+):
+    before = contents(complete_folder)
+    (complete_folder / NAMES[0]).unlink()
     run("moments", folder.rename(tmp_path / "elsewhere"), *command[2:], status=0)
-    assert contents(made) == before
+    assert contents(complete_folder) == before
 
 
 KILLED = """
@@ -155,9 +157,9 @@ cli.main(sys.argv[2:])
 @pytest.mark.skipif(sys.platform == "win32", reason="needs SIGKILL")
 @pytest.mark.parametrize("times", mark_most_long([[1, 4], [0, 1, 4, 1, 0]], 2))
 def test_killed_while_it_writes_it_goes_on_to_the_same_moments(
-    run, installed, command, made, tmp_path, times
+    run, installed, command, complete_folder, tmp_path, times
 ):
-    whole, killed = contents(made), tmp_path / "killed"
+    whole, killed = contents(complete_folder), tmp_path / "killed"
     command = [*command[:-1], killed]
     # File and folder are synchronized for each file that is written, the manifest first.
     for n_synchronized in times:
@@ -170,7 +172,9 @@ def test_killed_while_it_writes_it_goes_on_to_the_same_moments(
 @pytest.mark.long
 @pytest.mark.skipif(sys.platform == "win32", reason="needs SIGKILL")
 @pytest.mark.parametrize("jobs", ["1", "2"])
-def test_killed_at_any_moment_it_goes_on_to_the_same_moments(run, command, made, tmp_path, jobs):
+def test_killed_at_any_moment_it_goes_on_to_the_same_moments(
+    run, command, complete_folder, tmp_path, jobs
+):
     random = np.random.default_rng(int(jobs))
     killed = tmp_path / "killed"
     command = [*map(str, command[:-1]), str(killed), "--jobs", jobs]
@@ -184,7 +188,7 @@ def test_killed_at_any_moment_it_goes_on_to_the_same_moments(run, command, made,
         process.kill()
         process.wait()
         (killed / NAMES[random.integers(4)]).unlink(missing_ok=True)
-    assert (run(*command).status, contents(killed)) == (0, contents(made))
+    assert (run(*command).status, contents(killed)) == (0, contents(complete_folder))
 
 
 @pytest.fixture
@@ -215,10 +219,10 @@ def test_an_interruption_names_the_files_that_remain(frame, run, tmp_path, jobs)
         assert process.poll() is None
         time.sleep(0.001)
     os.killpg(process.pid, signal.SIGINT)  # as a terminal does, with the workers
-    said = process.communicate(timeout=120)[1]
+    message = process.communicate(timeout=120)[1]
     # On a busy machine the command lasts long enough to print its progress.
-    lines = [line for line in said.splitlines() if line and "reading:" not in line]
-    assert len(lines) == 2, said
+    lines = [line for line in message.splitlines() if line and "reading:" not in line]
+    assert len(lines) == 2, message
     kept, ended = lines
     assert kept.startswith(f"fairspan: warning: Partial results are kept in {out}")
     assert (process.returncode, ended) == (130, "fairspan: interrupted")
@@ -234,9 +238,9 @@ def test_a_full_disk_leaves_complete_files_alone(run, command, out):
     run(*command, status=0)
 
 
-def assert_refused(run, command, out, said):
+def assert_refused(run, command, out, expected_text):
     before = contents(out)
-    run(*command, status=2, out=None, err=said)
+    run(*command, status=2, out=None, err=expected_text)
     assert contents(out) == before
 
 
@@ -257,11 +261,11 @@ def move_and_add_files(frame, folder):
 def change_manifest(change):
     """Another text in the place of the manifest."""
 
-    def spoil(frame, folder, made):
-        path = made / "manifest.json"
+    def corrupt(frame, folder, complete_folder):
+        path = complete_folder / "manifest.json"
         path.write_text(change(path.read_text()))
 
-    return spoil
+    return corrupt
 
 
 def change_nothing(*_):
@@ -269,19 +273,21 @@ def change_nothing(*_):
 
 
 # What happens to rows or moments, options of the next run, and what it says.
-SPOILT = {
+CHANGED_FOLDERS = {
     "another file": (
-        lambda frame, folder, made: frame[300:600].assign(x=0).to_parquet(folder / "01.parquet"),
+        lambda frame, folder, complete_folder: (
+            frame[300:600].assign(x=0).to_parquet(folder / "01.parquet")
+        ),
         [],
         ["{made} was begun", "(changed: 01.pa", "Delete {made}"],
     ),
     "an edit": (
-        lambda frame, folder, made: edit_without_a_trace(folder / "02.parquet"),
+        lambda frame, folder, complete_folder: edit_without_a_trace(folder / "02.parquet"),
         [],
         ["(changed: 02.parquet)"],
     ),
     "moved and added": (
-        lambda frame, folder, made: move_and_add_files(frame, folder),
+        lambda frame, folder, complete_folder: move_and_add_files(frame, folder),
         [],
         ["missing: 00.parquet; new: 99.parquet, deeper/1.parquet"],
     ),
@@ -302,34 +308,38 @@ SPOILT = {
         ["{made}/manifest.json"],
     ),
     "cut moments": (
-        lambda frame, folder, made: (made / NAMES[1]).write_bytes(
-            (made / NAMES[1]).read_bytes()[:-50]
+        lambda frame, folder, complete_folder: (complete_folder / NAMES[1]).write_bytes(
+            (complete_folder / NAMES[1]).read_bytes()[:-50]
         ),
         [],
         ["{made}/" + NAMES[1] + " cannot be read"],
     ),
     "moments of other features": (
-        lambda frame, folder, made: fs.GroupMoments.from_rows(np.eye(2), ["f", "m"]).save(
-            made / NAMES[1]
-        ),
+        lambda frame, folder, complete_folder: fs.GroupMoments.from_rows(
+            np.eye(2), ["f", "m"]
+        ).save(complete_folder / NAMES[1]),
         [],
         ["{made}/" + NAMES[1], "The features differ"],
     ),
 }
 
 
-@pytest.mark.parametrize(("spoil", "options", "said"), SPOILT.values(), ids=SPOILT)
+@pytest.mark.parametrize(
+    ("corrupt", "options", "expected_text"), CHANGED_FOLDERS.values(), ids=CHANGED_FOLDERS
+)
 def test_changes_since_the_first_run_are_refused(
-    run, command, frame, folder, made, tmp_path, spoil, options, said
+    run, command, frame, folder, complete_folder, tmp_path, corrupt, options, expected_text
 ):
-    spoil(frame, folder, made)
-    said = [each.replace("{made}", str(made)) for each in said]
-    assert_refused(run, [*command, *options], made, said)
-    if said == [str(made / "manifest.json")]:
-        for files in ([made], [made / NAMES[0]]):
-            assert_refused(run, ["merge", *files, "-o", tmp_path / "all"], made, said)
-    if "cannot be read" in said[0]:
-        (made / NAMES[1]).unlink()
+    corrupt(frame, folder, complete_folder)
+    expected_text = [each.replace("{made}", str(complete_folder)) for each in expected_text]
+    assert_refused(run, [*command, *options], complete_folder, expected_text)
+    if expected_text == [str(complete_folder / "manifest.json")]:
+        for files in ([complete_folder], [complete_folder / NAMES[0]]):
+            assert_refused(
+                run, ["merge", *files, "-o", tmp_path / "all"], complete_folder, expected_text
+            )
+    if "cannot be read" in expected_text[0]:
+        (complete_folder / NAMES[1]).unlink()
         run(*command, status=0)
 
 
@@ -341,22 +351,22 @@ def test_another_way_to_read_a_csv_is_refused(run, frame, tmp_path):
     assert_refused(run, [*command, "--comment", "#"], tmp_path / "parts", "format: was ")
 
 
-def test_the_classes_of_y_are_kept(run, command, frame, made, tmp_path):
+def test_the_classes_of_y_are_kept(run, command, frame, complete_folder, tmp_path):
     labeled, both = tmp_path / "labeled", tmp_path / "all"
     run(*command[:-1], labeled, "--y", "age", status=0)
     run("merge", labeled, "-o", both, status=0)
     pairs = list(zip(frame["sex"], frame["age"].tolist(), strict=True))
     merged = fs.GroupMoments.load(both).by_class
     assert_moments(merged, reference_moments(frame[COLUMNS], pairs))
-    run("merge", labeled, made, "-o", both, status=2, err="Only one of them")
+    run("merge", labeled, complete_folder, "-o", both, status=2, err="Only one of them")
 
 
 def test_a_folder_that_holds_something_else(run, command, out):
     out.mkdir()
     (out / "notes.txt").write_text("mine")
     (out / "manifest.json").write_text('{"name": "of somebody else"}')
-    said = f"The folder {out} holds manifest.json, notes.txt, and no manifest.json of moments"
-    assert_refused(run, command, out, said)
+    message = f"The folder {out} holds manifest.json, notes.txt, and no manifest.json of moments"
+    assert_refused(run, command, out, message)
     for path in list(out.iterdir()):
         path.unlink()
     run(*command, status=0)
@@ -370,20 +380,22 @@ def test_outputs_that_cannot_be(run, command, out):
 
 
 @pytest.mark.parametrize("what", ["folder", "file", "not named"])
-def test_a_part_that_is_missing_is_not_passed_over(run, made, tmp_path, what):
+def test_a_part_that_is_missing_is_not_passed_over(run, complete_folder, tmp_path, what):
     if what != "not named":
-        (made / NAMES[3]).unlink()
-    files = [made] if what == "folder" else [made / name for name in NAMES[:3]]
-    said = f"1 of 4 parts in {made} are missing: {NAMES[3]}"
-    run("merge", *files, "-o", tmp_path / "all", status=2, out=None, err=said)
+        (complete_folder / NAMES[3]).unlink()
+    files = (
+        [complete_folder] if what == "folder" else [complete_folder / name for name in NAMES[:3]]
+    )
+    message = f"1 of 4 parts in {complete_folder} are missing: {NAMES[3]}"
+    run("merge", *files, "-o", tmp_path / "all", status=2, out=None, err=message)
     assert not (tmp_path / "all").exists()
 
 
-def test_a_folder_without_a_manifest(run, made, tmp_path):
-    (made / "manifest.json").unlink()
-    said = "has no manifest.json of moments"
-    run("merge", made, "-o", tmp_path / "all", status=2, err=said)
-    run("merge", *[made / name for name in NAMES[1:]], "-o", tmp_path / "all", status=0)
+def test_a_folder_without_a_manifest(run, complete_folder, tmp_path):
+    (complete_folder / "manifest.json").unlink()
+    message = "has no manifest.json of moments"
+    run("merge", complete_folder, "-o", tmp_path / "all", status=2, err=message)
+    run("merge", *[complete_folder / name for name in NAMES[1:]], "-o", tmp_path / "all", status=0)
 
 
 def test_names_in_sub_folders_stay_apart(run, frame, tmp_path):

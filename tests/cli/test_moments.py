@@ -71,8 +71,8 @@ def test_small_groups_are_dropped_and_counted_but_not_named(run, frame, tmp_path
     words = ("moments", tmp_path / "rows.parquet", *BY_SEX, "-o", out)
     (warning,) = run(*words, out="odd").err.splitlines()
     assert re.search("warning: .*1 or 2 rows \\('odd'\\).*--min-group-size", warning)
-    said = ["2 groups", "fewer than 5 rows"]
-    large = run(*words, "--min-group-size", 5, status=0, err=None, out=said)
+    message = ["2 groups", "fewer than 5 rows"]
+    large = run(*words, "--min-group-size", 5, status=0, err=None, out=message)
     assert not re.search("odd|rare", large.out)
     assert (load(out).labels, b"rare" in out.read_bytes()) == (["f", "m"], False)
     assert run(*words, "--min-group-size", 2, "--json").facts["n_groups_dropped"] == 1
@@ -116,8 +116,8 @@ def test_nan_is_named_by_file_row_group_and_column(run, frame, tmp_path, out, jo
     folder = write_folder(tmp_path / "rows", frame, 3, 20)
     words = ("moments", folder, *BY_SEX, "--features", "[xyz]", *jobs, "-o", out)
     where = f"{folder / '01.parquet'}, row group 9"
-    said = f"{where}: X contains NaN, first in row 4 (index 3), column 'y'"
-    run(*words, status=2, out=None, err=said)
+    message = f"{where}: X contains NaN, first in row 4 (index 3), column 'y'"
+    run(*words, status=2, out=None, err=message)
     assert not out.exists()
     run(*words, "--on-missing", "drop", out=["599 rows, 3 features; 1 row ", "dropped"])
     kept = frame[frame["y"].notna()]
@@ -212,7 +212,9 @@ def test_moments_that_differ_are_listed_with_their_file(refused, tmp_path, colum
     save_file(files[0], 2, 0, "xyz", ["a", "b"])
     save_file(files[1], 2, 1, "xyz", ["b", "c"])
     save_file(files[2], 2, 2, columns, labels)
-    refused("merge", *files, "-o", "{out}", said=[f"fairspan: error: {files[2]}: ", *words])
+    refused(
+        "merge", *files, "-o", "{out}", expected_text=[f"fairspan: error: {files[2]}: ", *words]
+    )
 
 
 @pytest.mark.parametrize(

@@ -32,7 +32,7 @@ def test_both_readings_of_a_comma_are_reported_and_give_both_variances(run, refu
     path = write_file(tmp_path, ["3,404", "465", "1,250", "980"])
     refused(
         *arguments(path),
-        said=[
+        expected_text=[
             "'x' holds text",
             "'3,404' in line 2. ",
             "Both readings are possible",
@@ -51,7 +51,8 @@ def test_both_readings_of_a_comma_are_reported_and_give_both_variances(run, refu
 def test_between_commas_a_decimal_comma_cannot_be_named(refused, tmp_path):
     path = write_file(tmp_path, ['"3,404"', "465", '"1,250"'], ",")
     message = refused(
-        *arguments(path), said=["--thousands , reads '3,404' as 3404", "if it is 3.404, write"]
+        *arguments(path),
+        expected_text=["--thousands , reads '3,404' as 3404", "if it is 3.404, write"],
     )
     assert "--decimal" not in message
 
@@ -75,7 +76,7 @@ ADVICE = {
 def test_following_the_advice_reads_the_column(run, refused, tmp_path, cells, advice, expected):
     # Each cell twice in each group, so that no group is lost with a missing cell.
     path = write_file(tmp_path, np.repeat(cells, 4).tolist())
-    refused(*arguments(path), said=advice)
+    refused(*arguments(path), expected_text=advice)
     options = shlex.split(f"{advice} --on-missing drop")
     present = np.array([number for number in expected if number is not None], dtype=float)
     about_the_mean = np.mean((present - present.mean()) ** 2)
@@ -84,7 +85,7 @@ def test_following_the_advice_reads_the_column(run, refused, tmp_path, cells, ad
 
 def test_marks_and_codes_are_both_named(run, refused, tmp_path):
     path = write_file(tmp_path, ["3,5", "-", "4", "5", "3,5", "4"])
-    refused(*arguments(path), said=["Add --decimal , to the command", "add --na-values -"])
+    refused(*arguments(path), expected_text=["Add --decimal , to the command", "add --na-values -"])
     options = ["--decimal", ",", "--na-values", "-", "--on-missing", "drop"]
     about_the_mean = np.var([3.5, 4, 5, 3.5, 4])
     assert variance(run, path, *options) == pytest.approx(about_the_mean, rel=1e-12)
@@ -111,7 +112,7 @@ def test_separators_of_other_columns_are_named_too(refused, run, tmp_path):
     path = tmp_path / "rows.csv"
     path.write_text("x;y;g\n2,00;20.000,50;a\n1,00;1.500,00;b\n3,00;7;a\n4,50;8;b\n")
     command = ["audit", path, "--group", "g", "-d", "1", "--folds", "none"]
-    refused(*command, said="Add --thousands . --decimal , to the command")
+    refused(*command, expected_text="Add --thousands . --decimal , to the command")
     run(*command, "--thousands", ".", "--decimal", ",", status=0)
 
 
@@ -122,9 +123,11 @@ def test_weights_and_bins_get_the_same_advice(run, refused, tmp_path):
     ]
     path.write_text("\n".join(["x;y;w;g", *lines, ""]))
     plain = ["audit", path, "-d", "1", "--folds", "none"]
-    refused(*plain, "--group", "g", "--weight", "w", said="--thousands , reads '1,000' as 1000")
+    refused(
+        *plain, "--group", "g", "--weight", "w", expected_text="--thousands , reads '1,000' as 1000"
+    )
     binned = ["--group", "w", "--bin", "w=500", "--exclude", "g"]
-    refused(*plain, *binned, said="--thousands , reads '1,000' as 1000")
+    refused(*plain, *binned, expected_text="--thousands , reads '1,000' as 1000")
     found = run(*plain, *binned, "--thousands", ",", "--json").facts
     assert {group["group"] for group in found["models"][0]["groups"]} == {
         "below 500",
@@ -136,7 +139,9 @@ def test_weights_and_bins_get_the_same_advice(run, refused, tmp_path):
 def test_a_column_of_weights_that_holds_names_cannot_be_left_out(refused, tmp_path):
     path = tmp_path / "rows.csv"
     path.write_text("x;y;w;g\n1;2;Ann;a\n2;1;Bob;b\n")
-    message = refused("audit", path, "-d", "1", "--group", "g", "--weight", "w", said="--weight")
+    message = refused(
+        "audit", path, "-d", "1", "--group", "g", "--weight", "w", expected_text="--weight"
+    )
     assert not re.search("--(exclude|numeric-only|one-hot|group)", message)
 
 
@@ -209,7 +214,7 @@ def test_options_that_exclude_each_other_are_named_as_they_are_typed(
     refused, run, tmp_path, options, advice
 ):
     path = write_file(tmp_path, ["1.000,50", "465", "2.465", "12,5"])
-    message = refused(*arguments(path, *options), said=advice)
+    message = refused(*arguments(path, *options), expected_text=advice)
     assert "csv=" not in message
     run(*arguments(path, "--thousands", ".", "--decimal", ",", "--delimiter", ";"), status=0)
 
@@ -219,13 +224,13 @@ def test_one_cell_shows_that_a_column_holds_names(refused, tmp_path):
     lines = [f"Ann {i},{i % 7},{'ab'[i % 2]}" for i in range(40)]
     path.write_text("\n".join(["name,x,g", *lines, ""]))
     command = ["audit", path, "--group", "g", "-d", "1", "--folds", "none", "--one-hot"]
-    message = refused(*command, said="40 distinct texts in 40 rows, such as 'Ann 0'. ")
+    message = refused(*command, expected_text="40 distinct texts in 40 rows, such as 'Ann 0'. ")
     assert message.count("Ann") == 1
 
 
 def test_a_wrong_cell_among_numbers_is_to_be_corrected(refused, tmp_path):
     path = write_file(tmp_path, ["1.5", "2.5", "1.2.3", "4"])
-    refused(*arguments(path), said=["'1.2.3' in line 4. ", "Correct such cells"])
+    refused(*arguments(path), expected_text=["'1.2.3' in line 4. ", "Correct such cells"])
 
 
 @pytest.mark.parametrize("cells", [["$5,231", "$12"], ["5.5 \u20ac", "2"], ["\u00a33", "$", "4"]])

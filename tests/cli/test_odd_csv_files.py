@@ -70,18 +70,18 @@ def test_a_cell_in_a_nameless_column_is_named_by_its_line(refused, tmp_path):
     lines = [f"{line},," for line in LINES]
     lines[17] = f"{LINES[17]},,5"
     path = write_file(tmp_path, "x,y,g,,", lines)
-    refused(*arguments(path), said=["cell in line 19 of column 5, which has no name"])
+    refused(*arguments(path), expected_text=["cell in line 19 of column 5, which has no name"])
 
 
 def test_other_nameless_columns_are_counted(refused, tmp_path):
     path = write_file(tmp_path, ",,y,g", [f"{i},{line}" for i, line in enumerate(LINES)])
-    refused(*arguments(path), said=["no names for ", "columns 1, 2"])
+    refused(*arguments(path), expected_text=["no names for ", "columns 1, 2"])
 
 
 def test_lines_below_sep_are_counted_as_an_editor_does(refused, tmp_path):
     lines = [line.replace(",", ";") for line in LINES]
     path = write_file(tmp_path, "x;y;g", [*lines, "1;2"], first="sep=;")
-    refused(*arguments(path), said=[f"a row with 2 cells in line {N + 3}"])
+    refused(*arguments(path), expected_text=[f"a row with 2 cells in line {N + 3}"])
 
 
 def test_without_a_header_the_first_person_is_kept(run, tmp_path):
@@ -94,7 +94,9 @@ def test_without_a_header_the_first_person_is_kept(run, tmp_path):
 
 def test_a_first_line_that_looks_like_a_row_is_warned_of_and_not_shown(refused, tmp_path):
     path = write_file(tmp_path, "", LINES)
-    message = refused(*arguments(path), said=["no column 'g'", "looks like a row", "--no-header"])
+    message = refused(
+        *arguments(path), expected_text=["no column 'g'", "looks like a row", "--no-header"]
+    )
     first = LINES[0].split(",")
     assert not [cell for cell in first[:2] if f"'{cell}'" in message]
     with pytest.warns(FairspanWarning, match="first line looks like a row"):
@@ -103,7 +105,7 @@ def test_a_first_line_that_looks_like_a_row_is_warned_of_and_not_shown(refused, 
 
 def test_two_equal_cells_of_a_first_row_are_no_question_of_names_alone(refused, tmp_path):
     path = write_file(tmp_path, "", ["1,1,a", *LINES])
-    refused(*arguments(path), said=["several columns named '1'", "--no-header"])
+    refused(*arguments(path), expected_text=["several columns named '1'", "--no-header"])
 
 
 HEADERS = {
@@ -138,9 +140,9 @@ def test_a_missing_cell_and_label_are_named_by_their_line(refused, tmp_path):
     rows = [line.replace(",a", ",,a").replace(",b", ',"two\nlines",b') for line in LINES[:3]]
     path = write_file(tmp_path, "# survey\nx,y,note,g", [*rows, "", "3,,ok,a"])
     options = ["--comment", "#", "--exclude", "note"]
-    refused(*arguments(path, *options), said=["NaN, first in line 9, column 'y'"])
+    refused(*arguments(path, *options), expected_text=["NaN, first in line 9, column 'y'"])
     path = write_file(tmp_path, "# survey\nx,y,note,g", [*rows, "", "3,1,ok,"])
-    refused(*arguments(path, *options), said=["group label in line 9 is missing"])
+    refused(*arguments(path, *options), expected_text=["group label in line 9 is missing"])
 
 
 @pytest.mark.parametrize(

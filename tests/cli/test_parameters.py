@@ -177,15 +177,15 @@ def test_faults_that_need_no_rows_are_refused_before_any_is_read(
     refused, unreadable, criterion, arguments, words
 ):
     options = [f"--param={argument}" for argument in arguments]
-    refused(*FIT, "--criterion", criterion, *options, data=unreadable, said=words)
+    refused(*FIT, "--criterion", criterion, *options, data=unreadable, expected_text=words)
 
 
 @pytest.mark.parametrize("command", ["fit", "audit"])
 def test_a_dimension_too_large_is_refused_before_any_row_is_read(refused, unreadable, command):
     out = ("-o", "{out}") if command == "fit" else ()
     words = (command, "{data}", "--group", "age", "-d", 6, *out)
-    refused(*words, data=unreadable, said="n_components is 6")
-    assert "n_components" not in refused(*words[:5], 2, *out, data=unreadable, said="NaN")
+    refused(*words, data=unreadable, expected_text="n_components is 6")
+    assert "n_components" not in refused(*words[:5], 2, *out, data=unreadable, expected_text="NaN")
 
 
 def test_groups_that_print_alike_are_not_distinguished(refused, table, features, tmp_path):
@@ -200,7 +200,7 @@ def test_groups_that_print_alike_are_not_distinguished(refused, table, features,
         "disparity",
         "--param",
         "protected=a / b / c",
-        said=("('a', 'b / c'), ('a / b', 'c')", "differ when"),
+        expected_text=("('a', 'b / c'), ('a / b', 'c')", "differ when"),
     )
 
 

@@ -232,17 +232,19 @@ REFUSED = [
 ]
 
 
-@pytest.mark.parametrize(("command", "said"), REFUSED, ids=lambda each: " ".join(each)[:60])
-def test_it_is_refused(refused, table, tmp_path, command, said):
+@pytest.mark.parametrize(
+    ("command", "expected_text"), REFUSED, ids=lambda each: " ".join(each)[:60]
+)
+def test_it_is_refused(refused, table, tmp_path, command, expected_text):
     paths = {name: tmp_path / name.replace("_csv", ".csv") for name in MAKERS}
     for name, make in MAKERS.items():
         if f"{{{name}}}" in command:
             make(table, paths[name])
-    refused(*command, **paths, said=said)
+    refused(*command, **paths, expected_text=expected_text)
 
 
 @pytest.mark.parametrize(
-    ("command", "out", "said"),
+    ("command", "out", "expected_text"),
     [
         (FIT, "m.csv", ["suffix of a table", "a model is not one", "another suffix"]),
         (FIT, "m.pkl", ["suffix of a pickle"]),
@@ -258,12 +260,12 @@ def test_it_is_refused(refused, table, tmp_path, command, said):
         ),
     ],
 )
-def test_a_place_for_results_is_refused(refused, command, out, said):
-    refused(*command, out=out, said=said)
+def test_a_place_for_results_is_refused(refused, command, out, expected_text):
+    refused(*command, out=out, expected_text=expected_text)
 
 
 @pytest.mark.parametrize(
-    ("column", "cell", "said"),
+    ("column", "cell", "expected_text"),
     [
         (
             "height",
@@ -276,13 +278,13 @@ def test_a_place_for_results_is_refused(refused, command, out, said):
 )
 @pytest.mark.parametrize("ending", ["csv", "parquet", "feather"])
 def test_a_cell_is_refused_with_its_row_and_column(
-    refused, table, tmp_path, column, cell, said, ending
+    refused, table, tmp_path, column, cell, expected_text, ending
 ):
     frame, path = table[[*FEATURES, "age"]].copy(), tmp_path / f"bad.{ending}"
     frame.loc[200, column] = cell
     getattr(frame, f"to_{ending}")(path, **({"index": False} if ending == "csv" else {}))
     row = "line 202" if ending == "csv" else "row 201 (index 200)"
-    refused(*AUDIT, data=path, said=[each.format(row=row) for each in said])
+    refused(*AUDIT, data=path, expected_text=[each.format(row=row) for each in expected_text])
 
 
 @pytest.mark.parametrize(
@@ -298,7 +300,14 @@ def test_models_of_different_features_side_by_side(refused, run, data, tmp_path)
     for name, column in (("a", "height"), ("b", "weight")):
         asked = ("--exclude", column, "-d", 2, "--folds", "none")
         run("fit", data, "--group", "age", *asked, "-o", tmp_path / name)
-    refused(*AUDIT, "--model", tmp_path / "a", "--model", tmp_path / "b", said="different features")
+    refused(
+        *AUDIT,
+        "--model",
+        tmp_path / "a",
+        "--model",
+        tmp_path / "b",
+        expected_text="different features",
+    )
 
 
 @pytest.mark.parametrize("size", ["1.5 gb", "300MB", "500000KB", "1TB"])
@@ -348,7 +357,7 @@ FILES = [
 def test_files(refused, tmp_path, command, name, content, words):
     path = tmp_path / name
     path.write_bytes(content)
-    refused(*command, data=path, said=words)
+    refused(*command, data=path, expected_text=words)
 
 
 @ALL
@@ -369,7 +378,9 @@ def test_a_name_that_a_terminal_would_obey(refused, tmp_path, command):
     except OSError:
         pytest.skip("refused by the file system")
     refused(
-        *command, data=tmp_path / "a\x1b[31m\nb.parquet", said="a?[31m?b.parquet cannot be read"
+        *command,
+        data=tmp_path / "a\x1b[31m\nb.parquet",
+        expected_text="a?[31m?b.parquet cannot be read",
     )
 
 

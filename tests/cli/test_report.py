@@ -76,10 +76,10 @@ def test_the_summary_fits_80_columns_and_names_the_page(run, data, tmp_path):
     assert "data.csv" in lines[0]
     assert lines[-1] == f"Written to {page}"
     assert max(map(len, lines[:-1])) <= 80
-    said = "\n".join(lines)
-    assert re.search("FS205 PCA: '(old|young)'", said)
-    assert "FS302 minimax loss versus PCA" in said
-    assert "Nash welfare versus" not in said
+    message = "\n".join(lines)
+    assert re.search("FS205 PCA: '(old|young)'", message)
+    assert "FS302 minimax loss versus PCA" in message
+    assert "Nash welfare versus" not in message
 
 
 @pytest.mark.slow

@@ -105,8 +105,8 @@ def test_a_category_that_the_model_does_not_know(run, refused, people, fitted, t
     new, out = tmp_path / "new.csv", tmp_path / "out.csv"
     unknown = people[["age", "height", "job"]][:5].assign(job=["pilot", *people["job"][1:5]])
     unknown.to_csv(new, index=False)
-    said = ("'job'", "'pilot'", "'clerk'", "--unseen ignore")
-    refused(*TRANSFORM, model=model, data=new, said=said)
+    message = ("'job'", "'pilot'", "'clerk'", "--unseen ignore")
+    refused(*TRANSFORM, model=model, data=new, expected_text=message)
     run("transform", model, new, "-o", out, "--unseen", "ignore")
     X, _ = encode_jobs(people, unknown["job"])
     np.testing.assert_allclose(pd.read_csv(out), saved.transform(X), atol=1e-9)
@@ -237,7 +237,11 @@ def test_a_file_that_is_not_in_the_encoding_named(refused, people, tmp_path):
     refused(
         *command,
         **places,
-        said=["not encoded as utf-8", f"line {line} has the byte 0xe9", "--encoding latin-1"],
+        expected_text=[
+            "not encoded as utf-8",
+            f"line {line} has the byte 0xe9",
+            "--encoding latin-1",
+        ],
     )
     assert "not encoded as utf-16" in refused(*command, "--encoding", "utf-16", **places)
     assert "not encoded as ascii" in refused(*command, "--encoding", "ascii", **places)
@@ -252,5 +256,7 @@ def test_a_column_of_text_that_is_empty_has_no_indicators(people, fitted):
 def test_a_column_whose_indicators_are_missing_is_named_once(refused, people, fitted, tmp_path):
     _, model, _ = fitted(people)
     people.drop(columns=["job", "id"]).to_csv(tmp_path / "new.csv", index=False)
-    message = refused(*TRANSFORM, model=model, data=tmp_path / "new.csv", said="no column 'job'")
+    message = refused(
+        *TRANSFORM, model=model, data=tmp_path / "new.csv", expected_text="no column 'job'"
+    )
     assert "job=" not in message.partition(". ")[0]

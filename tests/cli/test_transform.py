@@ -189,7 +189,7 @@ def test_a_bad_last_row_in_transform_takes_the_output_back(
         frame.loc[n, "height"] = np.nan
         frame.to_parquet(path)
     row = "line 20002" if ending == "csv" else "row 70001 (index 70000)"
-    refused(*TRANSFORM, data=path, out=out, said=f"NaN, first in {row}, column 'height'")
+    refused(*TRANSFORM, data=path, out=out, expected_text=f"NaN, first in {row}, column 'height'")
 
 
 @pytest.mark.parametrize("as_json", [False, True])
@@ -244,7 +244,7 @@ def test_other_rows_do_not_hold(run, model, table, features, tmp_path, as_json):
 
 
 @pytest.mark.parametrize(
-    ("figures", "said"),
+    ("figures", "expected_text"),
     [
         ({"objective": 0.0}, "objective ="),
         ({"lower_bound": 1e9}, "but the model says 1e+09"),
@@ -252,10 +252,10 @@ def test_other_rows_do_not_hold(run, model, table, features, tmp_path, as_json):
         ({"criterion": UnresolvedObject("criterion", "equal_luck", {})}, "cannot be posed"),
     ],
 )
-def test_a_model_that_was_changed_does_not_hold(run, model, data, figures, said):
+def test_a_model_that_was_changed_does_not_hold(run, model, data, figures, expected_text):
     own = FairSubspace.load(model)
     replace(own, certificate=replace_claims(own.certificate, **figures)).save(model)
-    run("verify", model, data, *GROUP, status=1, err=None, out=said)
+    run("verify", model, data, *GROUP, status=1, err=None, out=expected_text)
 
 
 def test_figures_that_do_not_exist_are_null(run, model, data):

@@ -124,9 +124,9 @@ def test_repeated_rows_are_refused_unless_forced(run, model, month, tmp_path):
 def test_models_and_rows_that_cannot_be_watched_are_refused(run, refused, model, data, tmp_path):
     history = tmp_path / "looks.json"
     watch = ("watch", "{model}", "{data}", "--group", "age")
-    refused(*watch, "--history", str(history), said="those of the fit")
-    refused(*watch, "--history", str(tmp_path / "looks.csv"), said="looks.csv")
-    refused(*watch, "--history", str(history), "--date", "May", said="'May'")
+    refused(*watch, "--history", str(history), expected_text="those of the fit")
+    refused(*watch, "--history", str(tmp_path / "looks.csv"), expected_text="looks.csv")
+    refused(*watch, "--history", str(history), "--date", "May", expected_text="'May'")
     moments = tmp_path / "age.moments"
     fs.GroupMoments.from_rows(make_table().drop(columns="sex"), "age").save(moments)
     run(

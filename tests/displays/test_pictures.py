@@ -247,7 +247,7 @@ def test_losses_and_bound_are_the_data():
 
 
 @pytest.mark.parametrize(
-    ("changes", "said"),
+    ("changes", "expected_text"),
     [
         ({}, "Open gap"),
         ({}, "its best 2 dimensions"),
@@ -257,10 +257,10 @@ def test_losses_and_bound_are_the_data():
         ({"n_components": 1}, "its best dimension"),
     ],
 )
-def test_losses_are_described_with_their_bounds(changes, said):
+def test_losses_are_described_with_their_bounds(changes, expected_text):
     picture = replace(make_displays(PAIR)["group losses"], **changes)
     draw_without_layout(picture)
-    assert any(said in text for text in display_texts(picture))
+    assert any(expected_text in text for text in display_texts(picture))
 
 
 @pytest.mark.parametrize("kind", [pytest.param("losses", marks=pytest.mark.slow), "path"])
@@ -481,8 +481,8 @@ def test_an_answer_far_from_the_frontier_is_an_arrow_at_the_edge():
 def test_the_two_groups_of_a_disparity_are_named_in_full():
     picture = make_displays(("women in towns", "men in towns"))["path"]
     draw_without_layout(picture)
-    said = next(text for text in display_texts(picture) if "women in towns" in text)
-    assert said.index(" men in towns") < said.index("women in towns")
+    message = next(text for text in display_texts(picture) if "women in towns" in text)
+    assert message.index(" men in towns") < message.index("women in towns")
 
 
 def test_a_path_has_a_logarithmic_scale_with_zero_at_its_beginning():

@@ -190,13 +190,15 @@ def test_the_description_of_the_picture_agrees_with_the_audits(audited):
     loss_in_pca = interval(black_in_pca, black_in_pca.expected_loss)
     loss = interval(black, black.expected_loss)
     cost = interval(other, other.expected_change)
-    said = (
+    claims = (
         f"PCA with 2 components loses {loss_in_pca} more of the variance",
         f"Fair PCA loses {loss} more",
     )
     for page in ("README.md", "docs/index.md", "paper/paper.md"):
         text = " ".join((ROOT / page).read_text(encoding="utf-8").split())
-        assert [each for each in (*said, f"and costs all others {cost}") if each not in text] == []
+        assert [
+            each for each in (*claims, f"and costs all others {cost}") if each not in text
+        ] == []
     for page in ("README.md", "docs/index.md"):
         text = (ROOT / page).read_text(encoding="utf-8")
         assert describe_picture(audited) in text

@@ -175,7 +175,9 @@ def test_docstrings_are_those_of_numpydoc(name):
         value = getattr(getattr(import_module(module), short), each.removeprefix(name + "."), None)
         if each != name and not (callable(value) or isinstance(value, property)):
             continue
-        found += [f"{each}: {said}" for code, said in validate(each)["errors"] if code in FAULTS]
+        found += [
+            f"{each}: {message}" for code, message in validate(each)["errors"] if code in FAULTS
+        ]
     assert not found
 
 

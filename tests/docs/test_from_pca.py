@@ -49,7 +49,7 @@ def names_in_table(title):
 def third_column(name):
     """Return the third column of the page for an attribute or method."""
     rows = [*TABLES["Attributes"], *TABLES["Methods"]]
-    return next(said for names, _, said in rows if re.search(rf"`{name}\b", names))
+    return next(cell for names, _, cell in rows if re.search(rf"`{name}\b", names))
 
 
 INHERITED = {"get_params", "set_params", "set_output", "get_metadata_routing"}
@@ -77,12 +77,12 @@ def test_every_parameter_of_pca_is_in_a_table():
 )
 def test_an_attribute_is_that_of_pca_up_to_the_factor_said(name, plain_pca, fair_model):
     ours, theirs = (np.asarray(getattr(model, name)) for model in (fair_model, plain_pca))
-    said = third_column(name)
+    cell = third_column(name)
     if theirs.dtype.kind not in "fi":
         assert (ours == theirs).all()
         return
-    factor = (N - 1) / N if "(n - 1) / n" in said else 1.0
-    assert said.startswith("equal")
+    factor = (N - 1) / N if "(n - 1) / n" in cell else 1.0
+    assert cell.startswith("equal")
     np.testing.assert_allclose(ours, factor * theirs, rtol=1e-9)
 
 

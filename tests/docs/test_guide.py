@@ -131,7 +131,7 @@ def test_the_summary_of_the_results_is_what_they_say():
     ratios, above = sorted(int(cells[6]) for cells in vu), [cells[8] for cells in vu]
     shares = [float(each.removesuffix(" %")) for each in above if each.endswith(" %")]
     memory = measured_rows("Peak memory", r"\| (Faces|wide)")
-    for said in (
+    for message in (
         f"{two[0]} to {two[-1]} times as long in six cases",
         f"| {six[0]} times |",
         f"{ratios[0]} to {ratios[-1]} times on {len(vu) // 2} data sets",
@@ -142,7 +142,7 @@ def test_the_summary_of_the_results_is_what_they_say():
             for ours, *others in (memory[:3], memory[3:])
         ),
     ):
-        assert said in summary
+        assert message in summary
 
 
 def test_the_tables_of_hiding_are_those_measured():
@@ -215,13 +215,13 @@ _SHORT_VERDICTS = {"no material harm": "no harm"}
 def test_the_choice_of_the_example_is_as_the_tutorial_says():
     page = (DOCS / "tutorial.md").read_text(encoding="utf-8")
     rows = re.findall(r"^\| .*\((\d+)\) \| (.*) \|$", page, re.M)
-    for (X, groups), (width, said) in zip(choices_of_features(), rows, strict=True):
+    for (X, groups), (width, message) in zip(choices_of_features(), rows, strict=True):
         kinds = []
         for d in range(1, 6):
             fair = FairPCA(d, scale=True).fit(X, sensitive_features=groups)
             kind = audit({"fair": fair}, X, groups).verdict.kind
             kinds.append(_SHORT_VERDICTS.get(kind, kind.removeprefix("harm, repair ")))
-        assert (X.shape[1], kinds) == (int(width), ["no harm", *said.split(" | ")])
+        assert (X.shape[1], kinds) == (int(width), ["no harm", *message.split(" | ")])
 
 
 @pytest.mark.long

@@ -178,13 +178,13 @@ def test_other_features_or_kinds_of_labels_do_not_merge():
     assert_moments(named + swapped, reference_moments(np.vstack([X, X]), labels + labels))
     assert (named + named).feature_names == ("x", "y")
     types = "of different types: 'a', 'b' against"
-    for rows, others, said in (
+    for rows, others, message in (
         (np.ones((3, 3)), labels, "2 without names against 3 without names"),
         (frame, labels, "without names against 2 named 'x', 'y'"),
         *((X, other, types) for other in ([1, 1, 2], [True, True, False], [("a", 1)] * 3)),
     ):
         other = GroupMoments.from_rows(rows, others)
-        with pytest.raises(InvalidInput, match=said):
+        with pytest.raises(InvalidInput, match=message):
             moments + other
 
 

@@ -126,12 +126,12 @@ def test_what_cannot_be_used(X, kind, message):
 
 
 @pytest.mark.parametrize(
-    ("labels", "kind", "said"),
+    ("labels", "kind", "expected_text"),
     [
         ("sex", InvalidInput, "X has no column names"),
         (np.zeros(3, "M8[s]"), InvalidType, "dates"),
     ],
 )
-def test_invalid_labels_are_refused(labels, kind, said):
-    with pytest.raises(kind, match=said):
+def test_invalid_labels_are_refused(labels, kind, expected_text):
+    with pytest.raises(kind, match=expected_text):
         GroupMoments.from_rows(scipy.sparse.csr_array(np.eye(3)), labels)

@@ -85,10 +85,10 @@ def test_parts_and_threads_change_no_bit(monkeypatch):
 def test_the_first_mistake_in_the_order_of_rows_is_reported():
     X, labels = np.ones((10, 2)), np.array(["a"] * 10, dtype=object)
     X[7, 1], labels[4] = np.nan, None
-    for rows, groups, said in (
+    for rows, groups, message in (
         (X, labels, r"row 8 \(index 7\), column 2"),
         (np.ones((10, 2)), labels, r"row 5 \(index 4\) is missing"),
         (np.resize([1e200, -1e200, 1e200], (10, 2)), ["a"] * 10, "Divide the column"),
     ):
-        with pytest.raises(InvalidInput, match=said):
+        with pytest.raises(InvalidInput, match=message):
             GroupMoments.from_rows(rows, groups)

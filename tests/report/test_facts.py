@@ -252,7 +252,7 @@ def test_ordinary_pca_may_be_the_main_criterion():
 
 
 @pytest.mark.parametrize(
-    ("settings", "error", "said"),
+    ("settings", "error", "expected_text"),
     [
         ({"criterion": "fairest"}, InvalidParameter, "fairest"),
         ({"compare": "error_gap"}, InvalidType, "compare is"),
@@ -262,8 +262,8 @@ def test_ordinary_pca_may_be_the_main_criterion():
         ({"center": "middle"}, InvalidParameter, "middle"),
     ],
 )
-def test_settings_out_of_range_are_reported(settings, error, said):
-    with pytest.raises(error, match=said):
+def test_settings_out_of_range_are_reported(settings, error, expected_text):
+    with pytest.raises(error, match=expected_text):
         report_facts(*generate_rows(2, 4), **settings)
 
 

@@ -160,12 +160,13 @@ def test_on_real_rows_everything_is_proven_and_recomputed(name, d):
 
 
 @pytest.mark.parametrize(
-    ("k", "said"), [(2, "supporting line"), pytest.param(3, "weighted sum", marks=pytest.mark.slow)]
+    ("k", "expected_text"),
+    [(2, "supporting line"), pytest.param(3, "weighted sum", marks=pytest.mark.slow)],
 )
-def test_the_proof_of_the_robust_error_gap_is_explained(k, said):
+def test_the_proof_of_the_robust_error_gap_is_explained(k, expected_text):
     X, labels = generate_rows(k, 4)
     facts = report_facts(X, labels, 1, criterion=RobustErrorGap(0.7, 0.4), compare=[])
-    assert said in " ".join(facts["verification"]["explanation"])
+    assert expected_text in " ".join(facts["verification"]["explanation"])
 
 
 @pytest.mark.slow

@@ -209,7 +209,7 @@ def test_without_the_extra_it_says_how_to_install_it_before_reading(package, mon
 
 
 @pytest.mark.parametrize(
-    ("arguments", "settings", "error", "said"),
+    ("arguments", "settings", "error", "expected_text"),
     [
         (
             ("no/folder/page.html", X, LABELS),
@@ -231,10 +231,10 @@ def test_without_the_extra_it_says_how_to_install_it_before_reading(package, mon
     ],
 )
 def test_mistakes_are_reported_and_nothing_is_written(
-    arguments, settings, error, said, tmp_path, monkeypatch
+    arguments, settings, error, expected_text, tmp_path, monkeypatch
 ):
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(error, match=said):
+    with pytest.raises(error, match=expected_text):
         fs.write_report(*arguments, **settings)
     assert not list(tmp_path.iterdir())
 

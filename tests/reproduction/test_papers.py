@@ -158,14 +158,14 @@ def test_groups_are_crossed_and_features_left_out(folder):
 
 
 @pytest.mark.parametrize(
-    ("name", "group", "kind", "said"),
+    ("name", "group", "kind", "expected_text"),
     [
         ("large", None, InvalidInput, r"no file .*large\.parquet.* FAIRSPAN_DATA"),
         ("small", "race", InvalidParameter, "'sex', 'age'"),
     ],
 )
-def test_missing_files_are_named(folder, name, group, kind, said):
-    with pytest.raises(kind, match=said):
+def test_missing_files_are_named(folder, name, group, kind, expected_text):
+    with pytest.raises(kind, match=expected_text):
         load(name, folder, group=group)
 
 

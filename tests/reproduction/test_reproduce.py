@@ -121,8 +121,8 @@ def test_an_interrupted_run_keeps_its_steps_and_goes_on(reproduce, written, regi
     registered(make_toy(before=interrupted_at(2), draws=False))
     result = reproduce("toy")
     assert (result.status, result.out) == (130, "")
-    for said in ("2 finished steps", "same command again"):
-        assert said in result.err
+    for message in ("2 finished steps", "same command again"):
+        assert message in result.err
     assert "toy.partial" in written()
 
     resumed = registered(make_toy(draws=False))

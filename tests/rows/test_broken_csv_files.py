@@ -113,10 +113,10 @@ HEADERS = {
 }
 
 
-@pytest.mark.parametrize(("header", "said", "remedy"), HEADERS.values(), ids=HEADERS)
-def test_a_wrong_header_is_what_has_to_be_corrected(tmp_path, header, said, remedy):
+@pytest.mark.parametrize(("header", "expected_text", "remedy"), HEADERS.values(), ids=HEADERS)
+def test_a_wrong_header_is_what_has_to_be_corrected(tmp_path, header, expected_text, remedy):
     message = refusal(tmp_path / "rows.csv", text(lines_of(), header), groups=())
-    assert said in message
+    assert expected_text in message
     assert remedy in message
     assert "Correct line" not in message
 

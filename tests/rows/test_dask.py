@@ -79,7 +79,7 @@ ARRAYS = {
     "unknown chunks": unknown_chunks,
     "an empty block": with_an_empty_block,
 }
-BESIDE = {
+CONTAINERS = {
     "numpy": lambda values: values,
     "list": lambda values: values.tolist(),
     "pandas": pd.Series,
@@ -88,10 +88,10 @@ BESIDE = {
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("beside", BESIDE)
+@pytest.mark.parametrize("container", CONTAINERS)
 @pytest.mark.parametrize("kind", ["chunks", "one chunk", "an empty block"])
-def test_arrays_with_labels_and_weights_next_to_them(client, kind, beside):
-    put = BESIDE[beside]
+def test_arrays_with_labels_and_weights_next_to_them(client, kind, container):
+    put = CONTAINERS[container]
     moments = GroupMoments.from_rows(ARRAYS[kind](), put(GROUPS), put(WEIGHTS))
     assert_moments(moments, reference_moments(X, GROUPS, WEIGHTS))
     assert moments.feature_names is None
@@ -123,11 +123,11 @@ def test_two_columns_of_labels_are_crossed(client):
     assert_moments(GroupMoments.from_rows(collection(NAMES), collection(["sex", "age"])), expected)
 
 
-@pytest.mark.parametrize("beside", ["numpy", "list", "pandas", "series"])
-def test_data_frames_with_labels_and_weights_next_to_them(client, beside):
+@pytest.mark.parametrize("container", ["numpy", "list", "pandas", "series"])
+def test_data_frames_with_labels_and_weights_next_to_them(client, container):
     labels, weights = collection(["sex", "w"])["sex"], collection(["sex", "w"])["w"]
-    if beside != "series":
-        labels, weights = BESIDE[beside](GROUPS), BESIDE[beside](WEIGHTS)
+    if container != "series":
+        labels, weights = CONTAINERS[container](GROUPS), CONTAINERS[container](WEIGHTS)
     moments = GroupMoments.from_rows(collection(NAMES), labels, weights)
     assert_moments(moments, reference_moments(X, GROUPS, WEIGHTS))
 

@@ -78,9 +78,9 @@ def test_several_columns_and_groups_are_named_with_their_rows():
     frame.loc[np.flatnonzero(GROUPS == "b")[:3], "height"] = np.nan
     with pytest.warns(FairspanWarning) as caught:
         FairPCA(1, on_missing="drop", missing_groups="ignore").fit(frame, sensitive_features=GROUPS)
-    said = str(caught[0].message)
-    assert "all 40 rows of group 'b' (missing: 'pay' in 40 rows, 'height' in 3 rows)" in said
-    assert "all 40 rows of group 'c' (missing: 'age' in 40 rows, 'pay' in 40 rows)" in said
+    message = str(caught[0].message)
+    assert "all 40 rows of group 'b' (missing: 'pay' in 40 rows, 'height' in 3 rows)" in message
+    assert "all 40 rows of group 'c' (missing: 'age' in 40 rows, 'pay' in 40 rows)" in message
 
 
 def test_a_group_that_is_kept_in_one_class_of_y_is_not_lost():

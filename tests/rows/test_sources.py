@@ -437,8 +437,8 @@ def test_a_model_of_vectors_transforms_frames_and_files(tmp_path):
 
 def test_a_vector_that_is_shorter_or_longer_is_not_the_same_feature():
     fair = fs.FairPCA(2).fit(VECTOR_TABLES["pyarrow"], sensitive_features="g")
-    said = {3: r"no column 'face\[3\]'", 5: "Column 'face' provides the features"}
-    for width, message in said.items():
+    text = {3: r"no column 'face\[3\]'", 5: "Column 'face' provides the features"}
+    for width, message in text.items():
         other = arrow(VECTOR_RNG.standard_normal((80, width)))
         with pytest.raises(InvalidInput, match=message):
             fair.subspace_.transform(other)

@@ -521,8 +521,8 @@ def test_a_gap_in_error_that_only_the_repair_shows_is_in_the_summary(
     fair = model("fair", group("a", "minor", 0.05, -0.9), larger, baseline="PCA")
     (found,) = draw_conclusions([with_gap(fair, *under_fair), plain], (), 0.95, 0.01).verdicts
     assert found.kind == "harm, repair helps"
-    said = "60.0 % of the variance of 'b', 50.0 % of that of 'a'; under PCA none is shown"
-    assert (said in found.summary) is is_opened
+    message = "60.0 % of the variance of 'b', 50.0 % of that of 'a'; under PCA none is shown"
+    assert (message in found.summary) is is_opened
 
 
 def test_the_recommendation_does_not_repeat_the_costs_of_the_verdict():

@@ -250,8 +250,8 @@ def test_a_solution_reports_its_evaluation_rows():
     settings = {"tol": 1e-6, "n_eigenproblems": 3, "trace": [], "solver": "none"}
     solution = certify(problem, BEST, np.array([0.25, 0.75]), **settings)
     found = judge(problem, BEST, [0.25, 0.75], 1e-6)
-    said = solution.objective, solution.scale, solution.absolute_tol
-    assert said == pytest.approx((found.objective, 0.75, 0.75e-6), rel=1e-14)
+    claims = solution.objective, solution.scale, solution.absolute_tol
+    assert claims == pytest.approx((found.objective, 0.75, 0.75e-6), rel=1e-14)
     assert (solution.status, solution.proof.weights.tolist()) == (found.status, [0.25, 0.75])
     assert solution.relative_gap <= 1e-14
 

@@ -24,12 +24,12 @@ def test_memory_of_matrices_is_estimated_from_the_shape(monkeypatch):
     monkeypatch.setattr(memory, "memory_limit", lambda: 16 * GB)
     memory.check_memory(10**6, 20)
     memory.check_memory(2, 10_000, 5 * GB)
-    for given, said in (
+    for given, message in (
         ((2, 60_000), r"2 groups and 60,000 features need about 172\.8 GB"),
         ((10**6, 1000), r"1,000,000 groups.*Allowed: 16\.0 GB .*this machine"),
         ((2, 60_000, GB), r"days|hours|minutes"),
     ):
-        with pytest.raises(InvalidInput, match=said):
+        with pytest.raises(InvalidInput, match=message):
             memory.check_memory(*given)
 
 
@@ -82,11 +82,11 @@ def test_estimates_keep_to_the_memory_that_is_allowed(
 
 
 @pytest.mark.parametrize(
-    ("minutes", "said"),
+    ("minutes", "expected_text"),
     [(2, "2 minutes"), (119, "119 minutes"), (300, "5 hours"), (7200, "5 days")],
 )
-def test_durations_are_printed_in_a_readable_unit(monkeypatch, minutes, said):
+def test_durations_are_printed_in_a_readable_unit(monkeypatch, minutes, expected_text):
     monkeypatch.setattr("os.cpu_count", lambda: 4)  # which share the work
     n_rows = round(minutes * 60 * 4 * memory._OPERATIONS_PER_SECOND / (2 * 1000**2))
-    with pytest.warns(FairspanWarning, match=f"about {said}"):
+    with pytest.warns(FairspanWarning, match=f"about {expected_text}"):
         memory.warn_if_slow(n_rows, 1000)

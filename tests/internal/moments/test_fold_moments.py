@@ -116,7 +116,7 @@ def test_too_many_groups_and_bad_rows_are_reported_as_by_plain_moments(tmp_path)
         "g0",
         "g1",
     ]
-    for rows, limit, said in (
+    for rows, limit, message in (
         (open_group_rows(X, np.arange(400)), GroupLimit(), "400 groups among 400 rows"),
         (open_group_rows(X, groups), GroupLimit(1), "2 groups"),
         (open_group_rows(missing, groups), GroupLimit(), r"row 42 \(index 41\)"),
@@ -126,7 +126,7 @@ def test_too_many_groups_and_bad_rows_are_reported_as_by_plain_moments(tmp_path)
             "There are no rows",
         ),
     ):
-        with pytest.raises(InvalidInput, match=said):
+        with pytest.raises(InvalidInput, match=message):
             compute_fold_moments(rows, FOLDS, limit)
 
 

@@ -13,8 +13,8 @@ def test_stages_that_are_repeated_are_never_more_than_nearly_all(capfd, monkeypa
         for _ in range(5):
             list(track("reading", range(2)))
         list(track("drawing it", range(10)))
-    said = r"fairspan: making a page: (\d+) %, about \d+ s left \("
-    done = [int(re.match(said, line)[1]) for line in capfd.readouterr().err.splitlines()]
+    message = r"fairspan: making a page: (\d+) %, about \d+ s left \("
+    done = [int(re.match(message, line)[1]) for line in capfd.readouterr().err.splitlines()]
     assert done[:3] == [12, 25, 38]
     assert done == sorted(done)
     assert done[-1] == 95

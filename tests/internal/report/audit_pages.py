@@ -91,5 +91,5 @@ def _make_report(X, labels, *, n_components, names=None, compare=None):
 
 # The page of twelve groups takes as long to make as two hundred tests.
 PAGES = pytest.mark.parametrize(
-    "made", [two_groups, pytest.param(twelve_groups, marks=pytest.mark.long)]
+    "make_page", [two_groups, pytest.param(twelve_groups, marks=pytest.mark.long)]
 )

@@ -48,8 +48,8 @@ ALLOWED = {
 
 @pytest.mark.long
 @PAGES
-def test_is_well_formed_html_with_landmarks_and_headings_in_order(made):
-    page = made()[1]
+def test_is_well_formed_html_with_landmarks_and_headings_in_order(make_page):
+    page = make_page()[1]
     assert page.startswith('<!DOCTYPE html>\n<html lang="en">')
     tree = parse_page(page)
     for landmark in ("header", "nav", "main", "footer", "h1", "title"):
@@ -69,8 +69,8 @@ def test_is_well_formed_html_with_landmarks_and_headings_in_order(made):
 
 
 @PAGES
-def test_tables_have_captions_and_scopes_and_figures_are_reported(made):
-    tree = parse_page(made()[1])
+def test_tables_have_captions_and_scopes_and_figures_are_reported(make_page):
+    tree = parse_page(make_page()[1])
     for table in tree.all("table"):
         assert len(list(table.all("caption"))) == 1
         widths = {len(list(row.all("th", "td"))) for row in table.all("tr")}
@@ -86,8 +86,8 @@ def test_tables_have_captions_and_scopes_and_figures_are_reported(made):
 
 
 @PAGES
-def test_asks_for_nothing_outside_itself(made):
-    page = made()[1]
+def test_asks_for_nothing_outside_itself(make_page):
+    page = make_page()[1]
     targets = re.findall(r'\s(?:href|src|action|srcset|data|poster)="([^"]*)"', page)
     assert targets
     assert all(each.startswith("#") for each in targets)
@@ -100,8 +100,8 @@ def test_asks_for_nothing_outside_itself(made):
 
 
 @PAGES
-def test_every_color_of_a_figure_is_the_page_s_own(made):
-    figures = re.findall(r"<svg .*?</svg>", made()[1], re.S)
+def test_every_color_of_a_figure_is_the_page_s_own(make_page):
+    figures = re.findall(r"<svg .*?</svg>", make_page()[1], re.S)
     assert len(figures) >= 3
     for svg in figures:
         assert "var(--ink)" in svg
@@ -109,8 +109,8 @@ def test_every_color_of_a_figure_is_the_page_s_own(made):
 
 
 @PAGES
-def test_policy_allows_its_own_script_and_style_by_their_hashes_and_nothing_else(made):
-    tree = parse_page(made()[1])
+def test_policy_allows_its_own_script_and_style_by_their_hashes_and_nothing_else(make_page):
+    tree = parse_page(make_page()[1])
     (meta,) = (each for each in tree.all("meta") if "http-equiv" in each.attributes)
     policy = dict(part.split(" ", 1) for part in meta.attributes["content"].split("; "))
     (style,) = tree.all("style")
@@ -225,8 +225,8 @@ CRITERIA_CAPTION = "Ordinary PCA and fair criteria"
 
 
 @PAGES
-def test_table_of_pca_shows_its_figures_with_the_decimals_of_each_column(made):
-    report, page = made()
+def test_table_of_pca_shows_its_figures_with_the_decimals_of_each_column(make_page):
+    report, page = make_page()
     plain, total = report.pca, report.pca.observed_total_error
     table = tables_of(page)[f"PCA with {plain.n_components}\u00a0dimensions"]
     errors, best, losses = (
@@ -259,11 +259,11 @@ def test_table_of_pca_shows_its_figures_with_the_decimals_of_each_column(made):
 
 
 @PAGES
-def test_table_of_criteria_has_every_model_and_what_it_asks(made):
-    report, page = made()
+def test_table_of_criteria_has_every_model_and_what_it_asks(make_page):
+    report, page = make_page()
     table, models = tables_of(page)[CRITERIA_CAPTION], report.audit.models
     head = next(table.all("thead")).text
-    if made is two_groups:
+    if make_page is two_groups:
         assert all(
             head.count(name) == 2 for name in report.group_names
         )  # an error and a loss of each
@@ -345,8 +345,8 @@ def test_groups_that_share_the_largest_loss_are_described_alike_everywhere(n_ali
 
 
 @PAGES
-def test_sorting_values_are_those_of_the_report(made):
-    report, page = made()
+def test_sorting_values_are_those_of_the_report(make_page):
+    report, page = make_page()
     rows = [row.all("th", "td") for row in next(tables_of(page)["Groups"].all("tbody")).all("tr")]
     values = [[cell.attributes["data-value"] for cell in row] for row in rows]
     for told, group, name in zip(values, report.pca.groups, report.group_names, strict=True):
@@ -356,8 +356,8 @@ def test_sorting_values_are_those_of_the_report(made):
 
 
 @PAGES
-def test_findings_stand_with_code_message_and_remedy_and_warnings_first(made):
-    report, page = made()
+def test_findings_stand_with_code_message_and_remedy_and_warnings_first(make_page):
+    report, page = make_page()
     lists = [
         list(each.all("li"))
         for each in parse_page(page).all("ol")
@@ -391,8 +391,8 @@ def test_summary_says_whose_loss_rises():
 
 
 @PAGES
-def test_page_has_its_provenance_and_verification(made):
-    report, page = made()
+def test_page_has_its_provenance_and_verification(make_page):
+    report, page = make_page()
     text, told = parse_page(page).text, report.to_dict()["provenance"]
     for part in (told["command"], told["numpy"], told["scikit-learn"]):
         assert part in text

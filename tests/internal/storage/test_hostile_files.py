@@ -124,19 +124,19 @@ def test_the_archive_without_changes_is_loaded(tmp_path):
 
 @pytest.mark.parametrize("case", HEADERS)
 def test_headers(tmp_path, case):
-    name, value, said = HEADERS[case]
+    name, value, text = HEADERS[case]
     write_archive(tmp_path / "out", "moments", MOMENTS | {name: value}, ARRAYS)
     message = assert_refused(tmp_path / "out")
-    assert said in message
+    assert text in message
     contents = (tmp_path / "out").read_bytes()
-    assert said in assert_refused(contents, fs.GroupMoments.from_bytes)
+    assert text in assert_refused(contents, fs.GroupMoments.from_bytes)
 
 
 @pytest.mark.parametrize("case", NUMBERS)
 def test_arrays(tmp_path, case):
-    name, value, said = NUMBERS[case]
+    name, value, message = NUMBERS[case]
     write_archive(tmp_path / "out", "moments", MOMENTS, ARRAYS | {name: value})
-    assert said in assert_refused(tmp_path / "out")
+    assert message in assert_refused(tmp_path / "out")
 
 
 def test_a_missing_array(tmp_path):
@@ -365,9 +365,9 @@ MODELS = {
 
 @pytest.mark.parametrize("case", MODELS)
 def test_models(tmp_path, case):
-    header, arrays, said = MODELS[case]
+    header, arrays, message = MODELS[case]
     write_model(tmp_path / "out", None, header, **arrays)
-    assert said in assert_refused(tmp_path / "out", fs.FairSubspace.load)
+    assert message in assert_refused(tmp_path / "out", fs.FairSubspace.load)
 
 
 def hard_rows(kind):
