@@ -1,4 +1,4 @@
-"""Where the time of a fit goes, and how fast this machine could be at most."""
+"""Parts of the time of a fit, compared with the limits of the machine."""
 
 from collections.abc import Callable
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""How often a slice without a loss is confirmed, and how often a slice with one is found."""
+"""Rate of confirmed slices without a loss, and of slices with a loss that are found."""
 
 import numpy as np
 import pytest
