@@ -256,6 +256,7 @@ REGRESSIONS = [
     (PARTS, 190),
     (PARTS, 328),
     (PARTS, 352),
+    ("one large column of 500", 1004),
     ("one large column of 800", 32),
     (LARGE, 245),
     (LARGE, 192),

@@ -153,10 +153,13 @@ def _error_and_loss_tolerances(
     if Eigensolver.THIN in evaluation.eigensolvers:
         error_digits = MAX_ORTHOGONALITY_DEFECT
     last_digits = np.minimum(loss_tol, error_digits * errors)
+    # Best errors found in a search subspace are inexact by a fraction of the variance, which may be
+    # much larger than all errors.
+    optimum_digits = np.minimum(evaluation.optima_tol, max_relative_tol * errors)
     capped_loss_tol = cap_tolerance(loss_tol, losses, magnitude, max_relative_tol)
     return (
         cap_tolerance(error_tol, errors, magnitude, max_relative_tol),
-        np.maximum(capped_loss_tol, last_digits),
+        np.maximum(capped_loss_tol, last_digits + optimum_digits),
     )
 
 
