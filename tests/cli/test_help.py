@@ -53,7 +53,8 @@ def example_files(tmp_path_factory):
     tables["new"] = table.drop(columns="sex")
     # Rows that came after the fit, with cells of the others in each column.
     rng = np.random.default_rng(1)
-    tables["may"] = table.apply(lambda column: rng.choice(column.to_numpy(), len(table)))
+    for month in ("may", "june"):
+        tables[month] = table.apply(lambda column: rng.choice(column.to_numpy(), len(table)))
     for name, rows in tables.items():
         rows.to_csv(folder / f"{name}.csv", index=False)
     for name in ("north", "south"):

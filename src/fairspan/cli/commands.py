@@ -396,7 +396,7 @@ def verify(
     short_help="Look at a saved model on new rows, month after month.",
     examples=(
         "fairspan watch patients.model may.csv --group sex --history looks.json",
-        "fairspan watch patients.model may.csv --group sex --history looks.json -o looks.html",
+        "fairspan watch patients.model june.csv --group sex --history h.json -o h.html",
     ),
 )
 @click.argument("model", type=INPUT_FILE)
