@@ -35,16 +35,16 @@ def test_a_verdict(fair_audit):
     assert str(fair_audit[1].verdict) == (
         "Harm, repair helps. On new data, PCA with 3 components loses 61.0 to 84.6 % more of the "
         "variance of 'few' (400 rows) than the 3 components that suit it best. Under fair, 'few' "
-        "keeps 59.9 points more (50.2 to 69.7), and no group pays more than 1.0 %: 'many' (3,000 "
-        "rows) keeps 0.9 points less (0.9 to 1.0). Use fair: the largest loss of a group is at "
-        "most 15.4 % of the variance of 'few' (under PCA, 84.6 %)."
+        "keeps 59.9 points more (50.2 to 69.7), and no group pays more than the threshold of "
+        "1.0 %: 'many' (3,000 rows) keeps 0.9 points less (0.9 to 1.0). Use fair: the largest loss "
+        "of a group is at most 15.4 % of the variance of 'few' (under PCA, 84.6 %)."
     )
 
 
 def test_a_finding_about_models(fair_audit):
     assert message_of("FS302", fair_audit[1]) == (
         "fair versus PCA on new rows: the largest loss of a group changes from 72.8 % to 12.8 % "
-        "of its variance, the error over all rows from 0.9 % to 1.2 % of the variance."
+        "of its variance, and the error over all rows from 0.9 % to 1.2 % of the variance."
     )
 
 

@@ -431,7 +431,7 @@ def test_answers_at_one_place_share_a_mark_inside_that_of_pca():
 
 def named_solutions(axes):
     """Return names next to points of a drawn frontier, and names in its legend."""
-    curve = {"frontier", "equal errors", "achievable errors"}
+    curve = {"frontier", "equal errors", "equal errors in squared units", "achievable errors"}
     legend = [text.get_text() for text in axes.get_legend().get_texts()]
     next_to_points = [text.get_text() for text in axes.texts if text.get_text()]
     names = [name for name in (*legend, *next_to_points) if name not in curve]

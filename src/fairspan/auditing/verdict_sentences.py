@@ -225,7 +225,7 @@ def state_helpful_repair(comparison: ModelComparison, materiality: float) -> Ver
 
     `materiality` is the materiality threshold, as a share of a group's variance.
     """
-    summary = f"{_describe_gain(comparison)}, and no group pays more than "
+    summary = f"{_describe_gain(comparison)}, and no group pays more than the threshold of "
     summary += ascii_share(materiality)
     small_costs = describe_small_costs(comparison)
     if small_costs:

@@ -273,6 +273,7 @@ class FrontierDisplay(BaseDisplay):
             np.array([point.position for point in points]),
             [point.text for point in points],
             self.in_unit(self.errors),
+            self._equal_errors_line(),
         )
         # The legend names the points next to which there is no room.
         for point, shown in zip(points, is_labeled, strict=True):
@@ -324,16 +325,16 @@ class FrontierDisplay(BaseDisplay):
         return points
 
     def _draw_curve(self, axes: Axes) -> "tuple[list[Artist], list[str]]":
-        """Draw the frontier, the diagonal of equal errors and the achievable region.
+        """Draw the frontier, the line of equal errors and the achievable region.
 
         Returns the handles and labels of their legend entries.
         """
-        # Equal errors in squared units are on a line through the origin, here cut at the axes.
-        limits = np.array([axes.get_xlim(), axes.get_ylim()]).T
-        size = self.in_unit(np.ones(2))
-        ends = np.outer([(limits[0] / size).min(), (limits[1] / size).max()], size)
-        (diagonal,) = axes.plot(
-            *ends.T, color=FOREGROUND, alpha=NOTE_ALPHA, linewidth=1.2, linestyle=(0, (1, 2))
+        (equal_errors,) = axes.plot(
+            *self._equal_errors_line().T,
+            color=FOREGROUND,
+            alpha=NOTE_ALPHA,
+            linewidth=1.2,
+            linestyle=(0, (1, 2)),
         )
         (frontier_line,) = axes.plot(
             *self.in_unit(self.errors).T,
@@ -342,8 +343,11 @@ class FrontierDisplay(BaseDisplay):
             marker="." if len(self.errors) == 1 else "",  # a line through one point is invisible
             gid="frontier",
         )
-        handles: list[Artist] = [frontier_line, diagonal]
-        labels = ["frontier", "equal errors"]
+        handles: list[Artist] = [frontier_line, equal_errors]
+        labels = [
+            "frontier",
+            "equal errors in squared units" if self._shows_shares else "equal errors",
+        ]
         if self.achievable_region is not None:
             handles += axes.fill(
                 *self.in_unit(self.achievable_region).T,
@@ -354,6 +358,15 @@ class FrontierDisplay(BaseDisplay):
             )
             labels.append("achievable errors")
         return handles, labels
+
+    def _equal_errors_line(self) -> FloatArray:
+        """Return the ends of the line of equal errors in squared units, cut at the axes, (2, 2).
+
+        It passes through the origin, but is no diagonal where axes are shares of the variances.
+        """
+        low, high = self._limits()
+        size = self.in_unit(np.ones(2))
+        return np.outer([(low / size).min(), (high / size).max()], size)
 
     def _draw_pca(self, axes: Axes) -> "_NamedPoint":
         """Draw the marker of PCA."""

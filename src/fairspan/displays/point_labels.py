@@ -24,7 +24,11 @@ _DIRECTIONS = ((1, 0), (1, 1), (-1, 1), (1, -1), (-1, -1), (-1, 0))
 
 
 def label_points(
-    axes: Axes, points: FloatArray, texts: Sequence[str], curve: FloatArray
+    axes: Axes,
+    points: FloatArray,
+    texts: Sequence[str],
+    curve: FloatArray,
+    guide: FloatArray,
 ) -> list[bool]:
     """Write the text of each point next to it, wherever there is room for it.
 
@@ -37,6 +41,8 @@ def label_points(
     texts : sequence of n str
     curve : (m, 2) array
         Vertices of a curve that labels may not cover.
+    guide : (l, 2) array
+        Vertices of a line that a label covers only if there is no other room for it.
 
     Returns
     -------
@@ -48,10 +54,14 @@ def label_points(
     size = to_points * np.array([np.ptp(axes.get_xlim()), np.ptp(axes.get_ylim())])
     places = (points - origin) * to_points
     curve_places = _places_along((curve - origin) * to_points)
+    guide_places = _places_along((guide - origin) * to_points)
+    avoided_places = np.vstack([curve_places, guide_places])
     boxes: list[LabelBox] = []
     is_labeled = []
     for point, place, text in zip(points, places, texts, strict=True):
-        label = _free_label(place, text, size, boxes, places, curve_places)
+        label = _free_label(place, text, size, boxes, places, avoided_places)
+        if label is None:
+            label = _free_label(place, text, size, boxes, places, curve_places)
         is_labeled.append(label is not None)
         if label is not None:
             direction, box = label

@@ -511,7 +511,7 @@ def frontier_figure(report: Report) -> PageFigure:
         arrow_note = " An arrow points to a solution outside the axes; its errors are next to it."
     caption = (
         "Each point of the curve is the smallest error of one group for a given error of the "
-        f"other. The filled mark shows the slider's position.{arrow_note}"
+        f"other. The filled circle shows the slider's position.{arrow_note}"
     )
     # One mark at each step, in the only panel (0), at both errors.
     points: list[list[PanelPoint]] = [

@@ -87,7 +87,8 @@ KINDS = [
         "harm, repair helps",
         ["loses 8.0 to 12.0 % more of the variance of 'a' (100 rows)",
          "Under fair, 'a' keeps 9.0 points more (8.0 to 10.0)",
-         "no group pays more than 1.0 %: 'b' (100 rows) keeps 0.5 points less (0.3 to 0.7)."],
+         "no group pays more than the threshold of 1.0 %: 'b' (100 rows) keeps 0.5 points less "
+         "(0.3 to 0.7)."],
     ),
     (
         [group("a", "harmed"), group("b", "no material harm", 0.0)],

@@ -182,7 +182,8 @@ ENTRIES = {
         message="{model}: on {scope}, the error of {worse} is larger than that of {better} by "
         "{difference} of the variance of all rows ({interval}).",
         remedy='Decide whether equal errors are desirable. If so, use "error_gap" or '
-        '"equal_error"; if that only raises the smaller error, report the difference instead.',
+        '"equal_error", which may raise the loss of a group; if that only raises the smaller '
+        "error, report the difference instead.",
     ),
     "FS203": FindingEntry(
         title="fitted to the audited rows",
