@@ -22,6 +22,7 @@ EXTRAS = ("cvxpy", "dask", "distributed", "jinja2", "matplotlib", "pandas", "pya
 # They import jinja2 or pyarrow, and are imported where a page is made or a file is opened.
 MODULES_OF_EXTRAS = (
     "fairspan.report.figures",
+    "fairspan.report.history_page",
     "fairspan.report.page",
     "fairspan.rows.files.compression",
     "fairspan.rows.files.csv_errors",
