@@ -45,6 +45,10 @@ def _monitor_display() -> type[object]:
 
 
 def _history_page() -> type[object]:
+    from fairspan.report.required_packages import check_required_packages
+
+    # Before the page is imported, which imports them.
+    check_required_packages("A page of looks")
     from fairspan.report.history_page import HistoryPage
 
     return HistoryPage

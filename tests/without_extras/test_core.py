@@ -41,6 +41,12 @@ X = RNG.normal(size=(90, 5)) * np.where(GROUPS[:, None] == "a", [3, 2, 1, 1, 1],
 THREE = np.array(["a", "b", "c"])[np.arange(90) % 3]
 
 
+def watched_history():
+    monitor = fs.Monitor(fit_model().subspace_)
+    monitor.add(RNG.normal(size=(90, 5)), GROUPS)
+    return monitor.history
+
+
 def fit_model(**settings):
     return fs.FairPCA(2, **settings).fit(X, sensitive_features=GROUPS)
 
@@ -113,14 +119,15 @@ def test_the_semidefinite_program_needs_no_extra():
         (lambda path: fs.frontier(fit_model().moments_, 2).plot(), "plot"),
         (lambda path: fs.audit(fit_model(), X, GROUPS).plot(), "plot"),
         (lambda path: fs.write_report(path / "page.html", X, GROUPS, n_components=2), "report"),
+        (lambda path: watched_history().write_report(path / "looks.html"), "report"),
         (lambda path: fs.GroupMoments.from_rows(csv(path), "g"), "arrow"),
     ],
-    ids=["audit-frame", "frontier-frame", "plot", "audit-plot", "report", "csv"],
+    ids=["audit-frame", "frontier-frame", "plot", "audit-plot", "report", "history", "csv"],
 )
 def test_functions_that_need_an_extra_name_the_command_that_installs_it(use, extra, tmp_path):
     with pytest.raises(MissingDependency, match=rf'pip install "fairspan\[{extra}\]"'):
         use(tmp_path)
-    assert not (tmp_path / "page.html").exists()
+    assert not any(tmp_path.glob("*.html"))
 
 
 @pytest.mark.parametrize("options", [[], ["--na-values", "-99"], ["--thousands", ","]], ids=str)

@@ -4,7 +4,6 @@ import os
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
@@ -18,7 +17,6 @@ from fairspan.errors import (
     FairspanWarning,
     InvalidInput,
     InvalidType,
-    MissingDependency,
     caller_remedies,
     describe_type,
 )
@@ -34,6 +32,7 @@ from fairspan.report.report import Report
 from fairspan.report.report_models import read_user_models
 from fairspan.report.report_outputs import check_output_path
 from fairspan.report.report_settings import ReportSettings
+from fairspan.report.required_packages import check_required_packages
 from fairspan.rows.aggregation import Rows
 from fairspan.rows.attributes import ColumnKey
 from fairspan.rows.blocks import OnMissing
@@ -46,9 +45,6 @@ from fairspan.typing import LabelsLike, Record, TableLike, WeightsLike
 
 if TYPE_CHECKING:
     from fairspan.estimator.fair_pca import FairPCA
-
-_EXTRA = "report"
-_REQUIRED_PACKAGES = ("jinja2", "matplotlib")
 
 
 @report_progress()
@@ -490,9 +486,7 @@ def check_page_path(path: str | os.PathLike[str], X: TableLike = None) -> None:
     MissingDependency
     InvalidParameter, InvalidType
     """
-    for package in _REQUIRED_PACKAGES:
-        if find_spec(package) is None:
-            raise MissingDependency.for_extra(package, _EXTRA, "A report")
+    check_required_packages("A report")
     if not isinstance(path, str | os.PathLike):
         raise InvalidType(
             f"path is {describe_type(path)}",
