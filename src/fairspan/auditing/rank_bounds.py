@@ -46,7 +46,7 @@ class RankBoundSummary:
 
     @property
     def excess(self) -> float:
-        """Largest error over the bound, minus one: by at most this the best model is better."""
+        """Largest error relative to the bound, minus one: no such model improves on it by more."""
         return self.largest_error / self.bound - 1
 
     def to_dict(self) -> dict[str, object]:

@@ -96,11 +96,11 @@ def look_failures(look: Look, conditions: Sequence[str]) -> list[CheckFailure]:
     failures = []
     for condition in conditions:
         groups = look.alarms
-        said = "the error of {} has risen since the fit."
+        message = "the error of {} has risen since the fit."
         if condition == _INCONCLUSIVE:
             groups = look.unknown_groups
-            said = "nothing is known of {}: a few rows dominate the error, or there are too few."
+            message = "nothing is known of {}: a few rows dominate the error, or there are too few."
         if groups:
             names = join_truncated([quote_group(label) for label in groups])
-            failures.append(CheckFailure(condition, said.format(names), groups=groups))
+            failures.append(CheckFailure(condition, message.format(names), groups=groups))
     return failures

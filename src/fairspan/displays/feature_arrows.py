@@ -98,7 +98,7 @@ def draw_feature_arrows(
     points_per_unit = _estimated_side(axes) / (2 * half_range)
     corner = np.full(2, half_range * points_per_unit)
     lengths = np.hypot(*tips.T)
-    shown_names = [_in_lines(name) for name in plot_labels(names, _MAX_LETTERS)]
+    shown_names = [_break_label(name) for name in plot_labels(names, _MAX_LETTERS)]
     placed: list[_Label] = []
     labeled: list[int] = []
     for j in np.argsort(-lengths, kind="stable").tolist():
@@ -160,7 +160,7 @@ def _estimated_side(axes: Axes) -> float:
     return max(min(available_width(axes) - _LABELS_WIDTH, height), 1.0)
 
 
-def _in_lines(text: str) -> str:
+def _break_label(text: str) -> str:
     """Break a long label into two lines, near its middle, if there is a place to break it."""
     places = [i + 1 for i, letter in enumerate(text[:-1]) if letter in _BREAKS]
     if len(text) <= _MAX_LETTERS_OF_LINE or not places:
