@@ -316,7 +316,7 @@ class DenseSecondMoments:
 
         If nearly everything is captured the difference cancels (one large-scale column can hold all
         but 1e-16 of the variance); then tr (I - VV') S_g (I - VV') is computed instead, at the cost
-        of a matrix product. Soft bases (orthogonal columns of length at most one) are supported;
+        of two products of p x p and p x d matrices. Soft bases (orthogonal columns of length at most one) are supported;
         with :func:`encoder_columns` in place of V, the product gives the same variance.
         """
         traces = self._inner_traces
@@ -332,8 +332,10 @@ class DenseSecondMoments:
             is_square = basis.shape[1] == len(basis)
             if is_square and np.abs(residual_projector).max() <= SUM_ROUNDING:
                 residual_projector[:] = 0.0  # exactly zero if V spans everything
-            images = self.matrices[cancels] @ residual_projector
-            errors[cancels] = images.reshape(len(images), -1) @ residual_projector.ravel()
+            matrices = self.matrices[cancels]
+            # S E = S - (S V) V': d columns instead of p in the product, and rounded alike.
+            remainders = matrices - (matrices @ columns) @ columns.T
+            errors[cancels] = remainders.reshape(len(remainders), -1) @ residual_projector.ravel()
         return np.maximum(errors, 0.0)
 
     def residual_projector_norms(self, basis: FloatArray) -> tuple[FloatArray, float]:
