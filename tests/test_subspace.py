@@ -40,7 +40,7 @@ def test_without_mean_and_scale_the_rows_are_projected_as_they_are():
 
 
 UNNAMED = FairSubspace(BASIS, np.zeros(4))
-ANOTHER_WIDTH = r"\d features, but FairSubspace is expecting 4"
+ANOTHER_WIDTH = r"\d features, but the model expects 4"
 MISSING = r"no column 'x'.*fitted on 'w', 'x', 'y', 'z'"
 
 
@@ -74,7 +74,7 @@ def test_a_frame_without_the_names_of_the_fit_is_taken_by_position(rows):
 def test_unusable_rows_are_refused(rows, expected_text, subspace):
     with pytest.raises(InvalidInput, match=expected_text):
         subspace.transform(rows)
-    with pytest.raises(InvalidInput, match="3 coordinates, but FairSubspace is expecting 2"):
+    with pytest.raises(InvalidInput, match="3 coordinates, but the model expects 2"):
         subspace.inverse_transform(np.ones((2, 3)))
 
 

@@ -529,7 +529,7 @@ def test_nothing_is_computed_before_it_is_requested():
         named().transform(lazy.assign(a="text"))
     array = da.from_array(X, chunks=100).map_blocks(never, meta=np.empty((0, 0)))
     unnamed().transform(array)
-    with pytest.raises(InvalidInput, match="X has 3 features, but FairSubspace is expecting 4"):
+    with pytest.raises(InvalidInput, match="X has 3 features, but the model expects 4"):
         unnamed().transform(array[:, :3])
     with pytest.raises(InvalidType, match="X is a Dask Series"):
         named().transform(lazy["a"])
@@ -566,7 +566,7 @@ def test_coordinates_are_reconstructed_lazily():
         named().inverse_transform(frames).compute(),
         named().inverse_transform(named().transform(FRAME)),
     )
-    with pytest.raises(InvalidInput, match="expecting 2 coordinates"):
+    with pytest.raises(InvalidInput, match="coordinates, but the model expects 2"):
         unnamed().inverse_transform(da.from_array(X, chunks=100))
 
 

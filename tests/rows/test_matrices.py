@@ -159,7 +159,7 @@ def test_a_subspace_without_a_mean_projects_the_rows_themselves(to_device):
 def test_another_width_is_refused(to_device):
     model = FairPCA(2).fit(ROWS.X, sensitive_features=CODES)
     for use in (model.transform, model.subspace_.transform, model.score_samples):
-        with pytest.raises(InvalidInput, match="X has 5 features, but FairSubspace is expecting 6"):
+        with pytest.raises(InvalidInput, match="X has 5 features, but the model expects 6"):
             use(to_device(ROWS.X[:, :5]))
     with pytest.raises(InvalidInput, match="X has 3 coordinates"):
         model.inverse_transform(to_device(np.ones((4, 3))))

@@ -190,7 +190,7 @@ def test_transform_refuses_what_it_cannot_reduce(spark):
     subspace = fs.FairPCA(2).fit(ROWS.X, sensitive_features=ROWS.labels).subspace_
     features = on_spark(spark, table()[NAMES])
     assert subspace.transform(features).columns == ["fairpca0", "fairpca1"]
-    with pytest.raises(InvalidInput, match="X has 3 features, but FairSubspace is expecting 4"):
+    with pytest.raises(InvalidInput, match="X has 3 features, but the model expects 4"):
         subspace.transform(features.drop("a"))
     named = fs.FairPCA(2).fit(table()[NAMES], sensitive_features=ROWS.labels).subspace_
     with pytest.raises(InvalidInput, match="no column 'a'"):

@@ -365,7 +365,7 @@ def check_n_columns(received: int, allowed: int, what: str) -> None:
     """
     if received != allowed:
         raise InvalidInput(
-            f"X has {received} {what}, but FairSubspace is expecting {allowed} {what} as input",
+            f"X has {received} {what}, but the model expects {allowed}",
             f"Allowed: rows of {allowed} {what}",
             "Pass the columns that it was fitted on",
         )
