@@ -472,22 +472,40 @@ def test_every_group_has_a_mark_in_its_own_panel():
     report, page = twelve_groups()
     marks = mark_positions(parse_page(page))
     assert marks.shape == (len(report.curves.steps), 12, 2)
-    losses = np.array([step.losses for step in report.curves.steps])
+    assert len({tuple(place) for place in marks[0]}) == 12
+    # Only the answer at the selected dimension has estimates, so the marks move along the axis.
+    dimensions = [step.n_components for step in report.curves.steps]
+    for panel in range(12):
+        slope, offset = np.polyfit(dimensions, marks[:, panel, 0], 1)
+        assert slope > 0
+        assert slope * np.array(dimensions) + offset == pytest.approx(marks[:, panel, 0], abs=0.1)
+        assert np.ptp(marks[:, panel, 1]) == 0
+
+
+@pytest.fixture(scope="module")
+def observed_report():
+    """Report of three groups without folds, so with observed losses alone."""
+    return make_report(*generate_rows(3, 4), 2, compare=[], folds=None)
+
+
+@pytest.mark.long
+def test_marks_of_observed_losses_are_drawn_at_the_losses(observed_report):
+    marks = mark_positions(parse_page(render_page(observed_report)))
+    losses = np.array([step.losses for step in observed_report.curves.steps])
+    groups = observed_report.pca.groups
     # The panels begin with the group that loses most.
-    groups = report.pca.groups
-    order = sorted(range(12), key=lambda g: -groups[g].expected_loss.value)
+    order = sorted(range(3), key=lambda g: -groups[g].observed_loss)
     for panel, g in enumerate(order):
         slope, offset = np.polyfit(losses[:, g], marks[:, panel, 1], 1)
         assert slope < 0
         assert slope * losses[:, g] + offset == pytest.approx(marks[:, panel, 1], abs=0.1)
-    assert len({tuple(place) for place in marks[0]}) == 12
 
 
 @pytest.mark.long
-def test_infeasible_dimensions_are_dropped_from_the_curve():
-    report = two_groups()[0]
+def test_infeasible_dimensions_are_dropped_from_the_curve(observed_report):
+    report = observed_report
     first, *others = report.curves.dimensions
-    first = replace(first, fair_errors=np.full(2, np.nan), certificate=None)
+    first = replace(first, fair_errors=np.full(3, np.nan), certificate=None)
     report = replace(report, curves=replace(report.curves, dimensions=(first, *others)))
     label = next(
         svg.attributes["aria-label"]
@@ -533,7 +551,7 @@ def test_only_the_largest_losses_of_many_groups_are_drawn_and_slow_criteria_are_
     captions = [each.text for each in parse_page(page).all("figcaption")]
     captions = [text for text in captions if not text.startswith("Correlation of each feature")]
     harmed = {g.group for m in (report.pca, report.main) for g in m.groups if g.state == "harmed"}
-    assert all(re.search(r"the 1[2-9] of 18 groups", each) for each in captions), captions
+    assert all(re.search(r"the 1[0-8] of 18 groups", each) for each in captions), captions
     summary = next(parse_page(page).with_id("summary").all("figure"))
     assert harmed
     assert all(group in summary.text for group in harmed)
