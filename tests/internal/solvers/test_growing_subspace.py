@@ -316,6 +316,8 @@ def test_a_column_of_large_numbers_next_to_equal_means(big):
     )
     assert grown.objective <= dense.objective * (1 + 2e-9) + dense.resolution
     assert grown.lower_bound <= dense.objective * (1 + 1e-12) + dense.resolution
+    # Where rounding keeps the gap open in the subspace, the problem is solved without one.
+    assert grown.status == dense.status
 
 
 @pytest.mark.slow
