@@ -10,7 +10,7 @@ import pytest
 import scipy.linalg
 from scipy import sparse
 
-from fairspan import BoundarySearch, FairPCA, GroupMoments, MeanParity
+from fairspan import BoundarySearch, FairPCA, GroupMoments, MeanParity, verify
 from fairspan.errors import IncompatibleParameters
 from fairspan.registry import builtin_names
 
@@ -103,6 +103,14 @@ def test_every_criterion_answers_a_table_of_zeros(
         # A robust gap leaves room for its radius even where errors are zero.
         assert model.solution_.objective == pytest.approx(0, abs=0.04)
     assert max(sizes, default=0) <= MAX_DECOMPOSED_SIZE
+
+
+def test_a_bound_of_zero_is_verified() -> None:
+    """A bound equal to the proven one holds even if the tolerance is zero."""
+    rows, groups = zeros(*FEW_ROWS), GROUPS[FEW_ROWS[0]]
+    model = FairPCA(2).fit(rows, sensitive_features=groups)
+    assert model.solution_.absolute_tol == 0
+    assert verify(model, rows, groups).holds
 
 
 @pytest.mark.parametrize("on_missing", ["drop", "em"])
