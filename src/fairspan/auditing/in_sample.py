@@ -32,7 +32,7 @@ UNKNOWN_IN_SAMPLE_FIT = (
 )
 # Maximum p-value at which rows count as training rows. There are up to five comparisons, so that at
 # most one of a hundred audits of new rows is mistaken.
-_MAX_P_VALUE = 2e-3
+MAX_P_VALUE = 2e-3
 # Maximum F ratio (squared distance relative to that expected for new rows), which is about one half
 # if a third of the audited rows fitted the model. With many figures a ratio just below 1 would be
 # significant, and heavy tails give such ratios.
@@ -189,7 +189,7 @@ class _Comparison:
         if ratio >= _MAX_F_RATIO:
             return False
         p_value = f_cdf(ratio, self.n_independent, self.df * self.n_independent)
-        return p_value < _MAX_P_VALUE
+        return p_value < MAX_P_VALUE
 
 
 def _is_in_sample(model: AuditedModel, fold_model: AuditedModel, folds: DenseFoldMoments) -> bool:

@@ -316,8 +316,9 @@ class DenseSecondMoments:
 
         If nearly everything is captured the difference cancels (one large-scale column can hold all
         but 1e-16 of the variance); then tr (I - VV') S_g (I - VV') is computed instead, at the cost
-        of two products of p x p and p x d matrices. Soft bases (orthogonal columns of length at most one) are supported;
-        with :func:`encoder_columns` in place of V, the product gives the same variance.
+        of two products of p x p and p x d matrices. Soft bases (orthogonal columns of length at
+        most one) are supported; with :func:`encoder_columns` in place of V, the product gives the
+        same variance.
         """
         traces = self._inner_traces
         if images is None:

@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 
 from fairspan.auditing.encoded_rows import encode_rows
 from fairspan.auditing.estimation_options import EstimationOptions, estimation_options
+from fairspan.auditing.in_sample import MAX_P_VALUE
 from fairspan.auditing.intervals import DEFAULT_LEVEL
 from fairspan.auditing.models import AuditedModel, read_model, restriction_columns
 from fairspan.errors import IncompatibleParameters, InvalidInput, caller_remedies
@@ -19,7 +20,7 @@ from fairspan.slices.slice_losses import (
     ConfirmedFigures,
     ConfirmingRows,
     SearchedLoss,
-    is_fitted_on,
+    in_sample_status,
     search_losses,
 )
 from fairspan.slices.slice_rows import by_attributes
@@ -195,9 +196,13 @@ def _search(
     if counts_by_label is None:
         raise no_complete_rows_error(rows, 0)
     counts = CellCounts.from_labels(counts_by_label, row_metadata(rows).group_columns)
-    if is_fitted_on(model, rows, counts, options):
+    status = in_sample_status(model, rows, counts, options)
+    if status.in_sample:
         raise InvalidInput(
-            "These rows are those of the fit, or overlap with them",
+            "The model fits these rows more closely than it would fit new ones (p < "
+            f"{MAX_P_VALUE:g}), so that they seem to be those of the fit, or to overlap with them"
+            if status.inferred
+            else "These rows are those of the fit",
             "Allowed: rows that the model was not fitted to, whose losses tell of new rows",
             "Split the rows before the fit (sklearn.model_selection.train_test_split), and pass "
             "those that were left out",

@@ -15,7 +15,7 @@ from fairspan.auditing.estimation_options import EstimationOptions
 from fairspan.auditing.evaluation import cross_fit_repeatedly
 from fairspan.auditing.expected_losses import estimate_models
 from fairspan.auditing.fold_statistics import FoldedRows
-from fairspan.auditing.in_sample import detect_in_sample
+from fairspan.auditing.in_sample import InSampleStatus, detect_in_sample
 from fairspan.auditing.intervals import Estimate, half_width, share_of
 from fairspan.auditing.loss_test import LossTest
 from fairspan.auditing.models import AuditedModel
@@ -94,10 +94,10 @@ class ConfirmedFigures:
         return replace(self, estimates=replace(self.estimates, state="harmed", expected_loss=loss))
 
 
-def is_fitted_on(
+def in_sample_status(
     model: AuditedModel, rows: Rows, counts: CellCounts, options: EstimationOptions
-) -> bool:
-    """Whether the model was fitted to these rows, or to some of them, as far as a test can tell.
+) -> InSampleStatus:
+    """Determine whether the model was fitted to these rows, or to some of them.
 
     More is known of the rows of the fit if the attributes define its groups.
     """
@@ -108,7 +108,7 @@ def is_fitted_on(
     total = folded.fold_moments.total
     is_exact = model.was_fitted_on(total, group_errors(model.subspace, total).errors)
     (status,) = detect_in_sample([model], [is_exact], [model], folded.fold_moments)
-    return status.in_sample
+    return status
 
 
 def search_losses(
