@@ -408,7 +408,12 @@ class Audit:
         """
         check_unit(unit)
         table = audit_table(
-            self.models, self.rows.n_features, self.level, self.rows.dropped_text, unit
+            self.models,
+            self.rows.n_features,
+            self.level,
+            self.rows.dropped_text,
+            unit,
+            self.materiality,
         )
         verdicts = [(title, f": {verdict}") for title, verdict in self._titled_verdicts()]
         # Emphasize the codes of warnings.

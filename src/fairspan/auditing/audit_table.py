@@ -42,6 +42,12 @@ _GAP_NOTE = (
     "best subspace is not identified."
 )
 
+# Why the difference between the errors of two groups is not that of their percentages.
+COMMON_UNIT_NOTE = (
+    "Differences between groups are in per cent of the variance of all rows, as the groups have "
+    "different variances."
+)
+
 
 def audit_table(
     models: Sequence[ModelResult],
@@ -49,6 +55,7 @@ def audit_table(
     level: float = DEFAULT_LEVEL,
     dropped_text: str = "",
     unit: Unit = "share",
+    materiality: float | None = None,
 ) -> Table:
     """Build the table: one section per model, one row per group.
 
@@ -57,8 +64,8 @@ def audit_table(
     inconclusive and its best subspace is not identified. Otherwise they are observed variance,
     error with its interval, best error and excess loss. In squared units, there is also the
     observed share of variance kept. Values below the rounding error bound are shown as zero. The
-    observed disparity is in the section heading. Highlighted are the harmed groups, or without
-    estimates those with the largest loss.
+    difference in error between two groups is in the section heading. Highlighted are the harmed
+    groups, or without estimates those with the largest loss.
 
     Parameters
     ----------
@@ -70,6 +77,8 @@ def audit_table(
         Sentence about dropped rows without its period; empty if there are none.
     unit : {"share", "squared"}
         Per cent of each group's variance, or squared units of the features.
+    materiality : float, optional
+        Materiality threshold, to which no share is rounded.
     """
     has_estimates = any(model.has_estimates for model in models)
     groups = [group for model in models for group in model.groups]
@@ -78,7 +87,8 @@ def audit_table(
         for model in models
         for is_group_highlighted in _highlighted_groups(model, unit, on_new_rows=has_estimates)
     ]
-    builder = _ColumnBuilder(groups, np.flatnonzero(is_highlighted).tolist(), level, unit)
+    highlighted_rows = np.flatnonzero(is_highlighted).tolist()
+    builder = _ColumnBuilder(groups, highlighted_rows, level, unit, materiality)
     # Position of the first row of each section in the table.
     first_rows = [sum(len(model.groups) for model in models[:i]) for i in range(len(models))]
     columns = builder.estimated() if has_estimates else builder.observed()
@@ -87,7 +97,12 @@ def audit_table(
     if dropped_text:
         notes.append(f"{dropped_text}.")
     n_fair = sum(model.baseline is not None for model in models)
-    notes.append(_figures_note(unit, level, n_fair, has_estimates=has_estimates))
+    compares_groups = any(len(model.groups) > 1 for model in models)
+    notes.append(
+        _figures_note(
+            unit, level, n_fair, has_estimates=has_estimates, compares_groups=compares_groups
+        )
+    )
     if has_estimates and builder.has_unidentified_groups:
         notes.append(_GAP_NOTE)
     reasons = _describe_state_reasons(models)
@@ -112,13 +127,16 @@ def _describe_state_reasons(models: Sequence[ModelResult]) -> str:
     )
 
 
-def _figures_note(unit: Unit, level: float, n_fair: int, *, has_estimates: bool) -> str:
+def _figures_note(
+    unit: Unit, level: float, n_fair: int, *, has_estimates: bool, compares_groups: bool
+) -> str:
     """Describe the figures of the table."""
+    common_unit = f" {COMMON_UNIT_NOTE}" if unit == "share" and compares_groups else ""
     if not has_estimates:
-        return f"Error and loss are measured on your rows, {unit_phrase(unit)}."
+        return f"Error and loss are measured on your rows, {unit_phrase(unit)}.{common_unit}"
     return (
-        f"Error and loss are estimates for new data, {unit_phrase(unit)}. Observed columns are "
-        f"measured on your rows. {joint_level_note(level, n_fair)}"
+        f"Error and loss are estimates for new data, {unit_phrase(unit)}.{common_unit} "
+        f"Observed columns are measured on your rows. {joint_level_note(level, n_fair)}"
     )
 
 
@@ -142,6 +160,7 @@ class _ColumnBuilder:
     highlighted_rows: Sequence[int]
     level: float
     unit: Unit
+    materiality: float | None
 
     def estimated(self) -> list[Column]:
         """Return the columns of a table with estimates for new rows."""
@@ -254,6 +273,7 @@ class _ColumnBuilder:
                 detail_heading=detail_heading,
                 worst_rows=worst_rows,
                 shows_intervals=shows_intervals,
+                threshold=self.materiality,
             )
         intervals = [(estimate.low, estimate.high) for estimate in rounded]
         return number_column(
@@ -289,7 +309,7 @@ def _model_heading(model: ModelResult, n_features: int, unit: Unit) -> str:
         heading += ", scaled"
     if len(model.groups) == 1:
         return heading
-    heading += f"; observed disparity{to_ascii(_describe_disparity(model, unit))}"
+    heading += f"; {to_ascii(_describe_disparity(model, unit))}"
     if model.worst_case_errors is not None:
         errors = ", ".join(
             _format_error(error, group, unit)
@@ -300,25 +320,29 @@ def _model_heading(model: ModelResult, n_features: int, unit: Unit) -> str:
 
 
 def _describe_disparity(model: ModelResult, unit: Unit) -> str:
-    """Describe by how much the observed error of one group is larger than that of another.
+    """Describe by how much the error of one group is larger than that of another.
 
-    The difference is positive, and the limits of its interval have the same sign convention. As
-    errors of two groups are compared, a share is one of the variance of all rows.
+    It is the difference on new rows if it was estimated, as in FS201 and FS202, and otherwise the
+    observed one. The difference is positive, and the limits of its interval have the same sign
+    convention. As errors of two groups are compared, a share is one of the variance of all rows.
     """
-    difference = model.observed_disparity.without_rounding(model.rounding_bound)
+    difference = model.observed_disparity
     first, second = model.disparity_pair
-    larger = second
+    if model.expected_disparity_pair is not None:
+        difference = model.expected_disparity
+        first, second = model.expected_disparity_pair
+    difference = difference.without_rounding(model.rounding_bound)
+    larger, smaller = second, first
     if difference.value < 0:
-        larger = first
+        larger, smaller = first, second
         difference = -difference
-    text = ": "
-    if unit == "squared":
-        text = " in squared units: "
-    if difference.value > 0:
-        text += f"{printable(format_group(larger))} larger by "
+    names = [printable(format_group(label)) for label in (larger, smaller)]
+    text = f"error of {names[0]} larger than of {names[1]} by "
+    if difference.value == 0:
+        text = "largest difference in error between groups "
     if unit == "squared":
         value, interval = number_with_interval(difference.value, difference.low, difference.high)
-        text += value
+        text += f"{value} in squared units"
     else:
         share = difference.relative_to(model.total_variance)
         value, interval = share_with_interval(share.value, share.low, share.high)

@@ -1,5 +1,6 @@
 """Decision table: what each group gains or pays under each fair model, compared with PCA."""
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -113,8 +114,8 @@ def decision_table(
 ) -> Table:
     """Build the table: one row per model, one column per group.
 
-    A baseline has the loss of each group, a fair model what the group gains or pays; below are the
-    states. Cells of harmed groups are emphasized.
+    A baseline has the loss of each group with its state; a fair model has what the group gains or
+    pays, followed by the loss that is left and its state. Cells of harmed groups are emphasized.
 
     Parameters
     ----------
@@ -135,52 +136,57 @@ def decision_table(
     names = [printable(row[0].model) for row in rows]
     columns = [Column("model", [Cell(name, name) for name in names], is_text=True)]
     for by_model in zip(*rows, strict=True):
-        cells = [_decision_cell(decision, decimals) for decision in by_model]
+        cells = [_decision_cell(decision, decimals, materiality) for decision in by_model]
         group = format_group(by_model[0].group)
-        columns.append(Column("", cells, group, detail_heading="state"))
+        columns.append(Column("", cells, group))
     # A rule separates the baselines with their models.
     first_rows = [i for i, row in enumerate(rows) if row[0].baseline is None]
     baselines = ", ".join(names[i] for i in first_rows)
     caption = (
-        f"Loss of each group under {baselines} on new data, and what it gains or pays under the "
-        f"other models, in per cent of its variance. The {format_level(level)} intervals hold for "
-        "all groups and models jointly."
+        f"What each group loses under {baselines} on new data; under the other models, what it "
+        "gains or pays in comparison, and the loss that is left. In per cent of its variance; the "
+        f"{format_level(level)} intervals hold for all groups and models jointly."
     )
     return Table(caption, tuple(columns), tuple((i, "") for i in first_rows[1:]))
 
 
-def _decision_cell(decision: Decision, decimals: int) -> Cell:
-    """Return the cell of a model and group, with the state as its detail."""
+def _decision_cell(decision: Decision, decimals: int, materiality: float) -> Cell:
+    """Return the cell of a model and group, with the state of the loss as its detail."""
     state = decision.state
+    detail = str(state)
+    if decision.baseline is not None and not math.isnan(decision.loss.value):
+        loss = share_with_interval(decision.loss.value, None, None, decimals, materiality)[0]
+        detail = f"loss {loss}, {state}"
     attributes = {"data-state": state, "title": STATE_MEANINGS[state]}
     if decision.outcome is not None:
         attributes["data-outcome"] = decision.outcome
     value = decision.loss if decision.baseline is None else decision.change
     return Cell(
-        _describe_effect(decision, decimals),
+        _describe_effect(decision, decimals, materiality),
         none_if_nan(value.value),
-        detail=state,
+        detail=detail,
         is_worst=state == "harmed",
         attributes=attributes,
     )
 
 
-def _describe_effect(decision: Decision, decimals: int) -> str:
+def _describe_effect(decision: Decision, decimals: int, materiality: float) -> str:
     """Describe the loss under a baseline, or the gain or cost under a fair model.
 
-    Where the sign of the change is not shown, the limits are the largest gain and cost.
+    Where the sign of the change is not shown, the limits are the largest gain and cost. No figure
+    is rounded to the materiality threshold.
 
     Examples
     --------
-    "loss 3.1 % (2.0 to 4.0)", "gain 1.0 % (0.5 to 1.5)",
-    "no material cost: gain 2.1 to cost 0.4 %".
+    "loss 3.1 % (2.0 to 4.0)", "gain 1.0 % (0.5 to 1.5)", "unclear: gain 2.0 to cost 1.8 %";
+    "at most cost 0.4 or gain 2.1 %" if a material cost is ruled out.
     """
     if decision.baseline is None:
-        return _with_interval("loss", decision.loss, decimals)
+        return _with_interval("loss", decision.loss, decimals, materiality)
     if decision.outcome == "gain":
-        return _with_interval("gain", -decision.change, decimals)
+        return _with_interval("gain", -decision.change, decimals, materiality)
     if decision.outcome in ("cost", "small cost"):
-        return _with_interval("cost", decision.change, decimals)
+        return _with_interval("cost", decision.change, decimals, materiality)
     if decision.outcome is None:
         return "not estimated"
     if decision.change.low is None or decision.change.high is None:
@@ -190,15 +196,17 @@ def _describe_effect(decision: Decision, decimals: int) -> str:
         # No group pays more than it loses under the fair model.
         max_cost = min(max_cost, decision.loss.high)
     # The sign is not shown, so that the limits are a gain and a cost.
-    gain = share_with_interval(-decision.change.low, None, None, decimals)[0]
-    cost = share_with_interval(max_cost, None, None, decimals)[0]
+    gain = share_with_interval(-decision.change.low, None, None, decimals, materiality)[0]
+    cost = share_with_interval(max_cost, None, None, decimals, materiality)[0]
+    if decision.outcome == "no material cost":
+        return f"at most cost {cost.removesuffix(_PERCENT_SIGN)} or gain {gain}"
     return f"{decision.outcome}: gain {gain.removesuffix(_PERCENT_SIGN)} to cost {cost}"
 
 
-def _with_interval(word: str, share: Estimate, decimals: int) -> str:
+def _with_interval(word: str, share: Estimate, decimals: int, materiality: float) -> str:
     if none_if_nan(share.value) is None:
         return "not estimated"
-    value, interval = share_with_interval(share.value, share.low, share.high, decimals)
+    value, interval = share_with_interval(share.value, share.low, share.high, decimals, materiality)
     if not interval:
         return f"{word} {value}"
     return f"{word} {value} ({interval.removesuffix(_PERCENT_SIGN)})"

@@ -8,18 +8,22 @@ from fairspan.auditing.intervals import Estimate
 from fairspan.formatting.names import join_truncated
 
 
-def describe_shown_effects(effects: Sequence[GroupEffect]) -> str:
-    """Describe effects beyond chance: those who gain, then those who pay, the largest first."""
+def describe_shown_effects(effects: Sequence[GroupEffect], threshold: float) -> str:
+    """Describe effects beyond chance: those who gain, then those who pay, the largest first.
+
+    `threshold` is the materiality threshold, to which no figure is rounded.
+    """
     in_order = sorted(
         effects, key=lambda effect: (effect.change.value > 0, -abs(effect.change.value))
     )
     return describe_changes(
         [quote_group(effect.group) for effect in in_order],
         [effect.change for effect in in_order],
+        threshold,
     )
 
 
-def describe_changes(names: Sequence[str], changes: Sequence[Estimate]) -> str:
+def describe_changes(names: Sequence[str], changes: Sequence[Estimate], threshold: float) -> str:
     """Describe changes of groups, such as "'a' keeps 2.0 points more (1.5 to 2.5)".
 
     Points are percentage points of the variance kept.
@@ -29,23 +33,29 @@ def describe_changes(names: Sequence[str], changes: Sequence[Estimate]) -> str:
     names : sequence of str
     changes : sequence of Estimate
         Changes in error as shares of the group's variance, whose intervals exclude zero.
+    threshold : float
+        Materiality threshold, likewise, to which no figure is rounded.
     """
     return join_truncated(
-        [f"{name} keeps {_points(change)}" for name, change in zip(names, changes, strict=True)]
+        [
+            f"{name} keeps {_points(change, threshold)}"
+            for name, change in zip(names, changes, strict=True)
+        ]
     )
 
 
-def _points(change: Estimate) -> str:
+def _points(change: Estimate, threshold: float) -> str:
     """Return "2.0 points more (1.5 to 2.5)", with the smaller size of the limits first."""
     direction = "more" if change.value < 0 else "less"
-    text = f"{format_points(change.value)} points {direction}"
+    text = f"{format_points(change.value, threshold)} points {direction}"
     if change.low is None or change.high is None:
         return text
     smallest, largest = sorted([change.low, change.high], key=abs)
-    return f"{text} ({format_points(smallest)} to {format_points(largest)})"
+    limits = [format_points(limit, threshold) for limit in (smallest, largest)]
+    return f"{text} ({' to '.join(limits)})"
 
 
-def format_points(share: float) -> str:
+def format_points(share: float, threshold: float | None = None) -> str:
     """Format the size of a change in a share as percentage points without a unit.
 
     Examples
@@ -53,4 +63,4 @@ def format_points(share: float) -> str:
     >>> format_points(-0.0312), format_points(0.0002)
     ('3.1', 'less than 0.1')
     """
-    return ascii_share(min(abs(share), 1.0)).removesuffix(" %")
+    return ascii_share(min(abs(share), 1.0), threshold).removesuffix(" %")

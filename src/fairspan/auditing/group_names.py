@@ -52,6 +52,6 @@ def count_needed(group: GroupResult) -> str:
     return f"{to_ascii(format_count(count or 0, unit))} of {quote_group(group.group)}"
 
 
-def ascii_share(share: float) -> str:
-    """Format a share in ASCII characters."""
-    return to_ascii(format_share(share))
+def ascii_share(share: float, threshold: float | None = None) -> str:
+    """Format a share in ASCII characters, never rounded to the threshold it is compared with."""
+    return to_ascii(format_share(share, threshold))

@@ -25,6 +25,8 @@ class ModelComparison:
         shown to rise: both models may harm them.
     effects : tuple of GroupEffect
         Effect of the fair model on each group, in the order of its groups.
+    materiality : float
+        Materiality threshold, as a share of a group's variance.
     """
 
     fair: ModelResult
@@ -33,6 +35,7 @@ class ModelComparison:
     newly_harmed: list[GroupResult]
     harmed_without_rise: list[GroupResult]
     effects: tuple[GroupEffect, ...]
+    materiality: float
 
     @classmethod
     def from_models(
@@ -46,7 +49,7 @@ class ModelComparison:
         newly_harmed = [group for group in only_by_fair if group.has_error_rise]
         without_rise = [group for group in only_by_fair if not group.has_error_rise]
         effects = group_effects(fair.groups, materiality)
-        return cls(fair, pca, harmed_by_pca, newly_harmed, without_rise, effects)
+        return cls(fair, pca, harmed_by_pca, newly_harmed, without_rise, effects, materiality)
 
     @property
     def labels_harmed_by_pca(self) -> tuple[Label, ...]:

@@ -33,6 +33,8 @@ class ComparedModel:
         Effect on each group of using the model in place of ordinary PCA; empty for PCA itself.
     favors_equal_errors : bool
         Whether its criterion aims at equal errors. Such a model is shown, but never recommended.
+    materiality : float
+        Materiality threshold, as a share of a group's variance; no limit is rounded to it.
     """
 
     model: str
@@ -40,6 +42,7 @@ class ComparedModel:
     expected_largest_loss: float
     largest_loss: Estimate
     group: Label
+    materiality: float
     min_largest_loss: float = 0.0
     unknown_groups: tuple[Label, ...] = ()
     effects: tuple[GroupEffect, ...] = ()

@@ -153,7 +153,7 @@ def _advise(
         text = advise_fair_model(leading, pca, len(compared), tied)
         return _Advice("use model", text, leading.model)
     helpful = [model for model in fair_models if kinds[model.model] == "harm, repair helps"]
-    text = explain_undecided(leading, pca, helpful, comparison.materiality)
+    text = explain_undecided(leading, pca, helpful)
     return _Advice("undecided", text)
 
 
@@ -169,6 +169,7 @@ def _compared_model(model: ModelResult, materiality: float) -> ComparedModel:
         # No true loss is negative.
         largest_loss=worst.expected_loss_share.clipped_at_zero(),
         group=worst.group,
+        materiality=materiality,
         min_largest_loss=max(0.0, *(group.expected_loss_share.low or 0.0 for group in estimated)),
         unknown_groups=tuple(group.group for group in model.groups if not group.is_estimated),
         effects=effects,

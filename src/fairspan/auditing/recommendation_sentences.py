@@ -52,7 +52,8 @@ def advise_fair_model(
 def advise_no_model(model: ComparedModel) -> str:
     """State that no model is recommended, with who gains and who pays under the leading one."""
     gains = model.effects_of_kind("gain")
-    effects = describe_shown_effects((*gains, *model.effects_of_kind("cost")))
+    shown = (*gains, *model.effects_of_kind("cost"))
+    effects = describe_shown_effects(shown, model.materiality)
     text = f"No model is recommended: under {model.full_name}, {effects}"
     if not gains:
         return f"{text}, and no group is shown to gain."
@@ -70,7 +71,7 @@ def advise_other_criterion(fair_models: Sequence[ComparedModel]) -> str:
 
 def explain_close_limits(model: ComparedModel, pca: ComparedModel) -> str:
     """Explain that a model helps, but that its limit of the largest loss is not smaller."""
-    gains = describe_shown_effects(model.effects_of_kind("gain"))
+    gains = describe_shown_effects(model.effects_of_kind("gain"), model.materiality)
     return (
         f"No model is recommended: under {model.full_name}, {gains}, but the largest loss of a "
         f"group is at most {_describe_limits(model, pca)}."
@@ -79,8 +80,8 @@ def explain_close_limits(model: ComparedModel, pca: ComparedModel) -> str:
 
 def explain_larger_loss(model: ComparedModel, pca: ComparedModel) -> str:
     """Explain that a model helps, but that its largest loss is not estimated to be smaller."""
-    gains = describe_shown_effects(model.effects_of_kind("gain"))
-    losses = [ascii_share(each.expected_largest_loss) for each in (model, pca)]
+    gains = describe_shown_effects(model.effects_of_kind("gain"), model.materiality)
+    losses = [ascii_share(each.expected_largest_loss, each.materiality) for each in (model, pca)]
     return (
         f"No model is recommended: under {model.full_name}, {gains}, but the largest loss of a "
         f"group is estimated at {losses[0]} of its variance (under {pca.model}, {losses[1]})."
@@ -91,12 +92,10 @@ def explain_undecided(
     model: ComparedModel,
     pca: ComparedModel,
     helpful: Sequence[ComparedModel],
-    materiality: float,
 ) -> str:
     """Explain why the model with the smallest estimate of the largest loss is not recommended.
 
-    `helpful` are other models that help without a material cost, and `materiality` is the
-    materiality threshold as a share of a group's variance.
+    `helpful` are other models that help without a material cost.
     """
     reason = f"the group that {pca.model} harms most is not shown to gain"
     if model.possible_costs:
@@ -104,7 +103,8 @@ def explain_undecided(
             [quote_group(effect.group) for effect in model.possible_costs], _MAX_NAMED
         )
         verb = verb_form(len(model.possible_costs), "pays", "pay")
-        reason = f"whether {names} {verb} more than {ascii_share(materiality)} is unresolved"
+        threshold = ascii_share(model.materiality)
+        reason = f"whether {names} {verb} more than {threshold} is unresolved"
     text = (
         f"No model is recommended: the estimate of the largest loss is smallest under "
         f"{model.full_name}, at most {_describe_limits(model, pca)}, but {reason}."
@@ -138,7 +138,7 @@ def _describe_limit(model: ComparedModel) -> str:
 
 def _limit_share(model: ComparedModel) -> str:
     """Format the upper limit of the largest loss, which is not rounded to zero."""
-    return ascii_share(max(model.largest_loss_limit, _MIN_LIMIT))
+    return ascii_share(max(model.largest_loss_limit, _MIN_LIMIT), model.materiality)
 
 
 def _describe_unknown(model: ComparedModel) -> str:

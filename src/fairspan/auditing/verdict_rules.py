@@ -197,8 +197,8 @@ def _repair_verdict(comparison: ModelComparison, materiality: float) -> Verdict:
     if comparison.groups_with_effect("cost"):
         return state_costly_repair(comparison)
     if comparison.groups_that_may_pay:
-        return state_possible_cost(comparison, materiality)
-    return state_helpful_repair(comparison, materiality)
+        return state_possible_cost(comparison)
+    return state_helpful_repair(comparison)
 
 
 def _no_harm_verdict(pca: ModelResult, name: str, level: float, materiality: float) -> Verdict:

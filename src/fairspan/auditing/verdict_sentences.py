@@ -24,6 +24,7 @@ from fairspan.formatting.names import join_truncated
 from fairspan.formatting.numbers import (
     format_count,
     format_level,
+    share_with_interval,
     to_ascii,
     verb_form,
 )
@@ -126,22 +127,21 @@ def add_harm_without_rise(verdict: Verdict, comparison: ModelComparison) -> Verd
 def add_error_gap(verdict: Verdict, comparison: ModelComparison) -> Verdict:
     """Add that the errors of two groups are shown to differ only under the fair model.
 
-    The gap is one of squared errors. Their shares of the variances are stated unless they are in
-    another order, which is possible if the variances differ.
+    The gap is the one of FS202, in per cent of the variance of all rows.
     """
     fair = comparison.fair
     assert fair.expected_disparity_pair is not None
     smaller, larger = fair.expected_disparity_pair
-    if fair.expected_disparity.value < 0:
+    gap = fair.expected_disparity.relative_to(fair.total_variance)
+    if gap.value < 0:
         smaller, larger = larger, smaller
-    shares = {group.group: group.expected_error_share.value for group in fair.groups}
-    gap = f"that of {quote_group(larger)} exceeds that of {quote_group(smaller)} in squared units"
-    if shares[larger] > shares[smaller]:
-        gap = (
-            f"{ascii_share(shares[larger])} of the variance of {quote_group(larger)}, "
-            f"{ascii_share(shares[smaller])} of that of {quote_group(smaller)}"
-        )
-    sentence = f"The repair opens a gap in error: {gap}; under {comparison.pca.name} none is shown."
+        gap = -gap
+    size, interval = map(to_ascii, share_with_interval(gap.value, gap.low, gap.high))
+    sentence = (
+        f"The repair opens a gap: the error of {quote_group(larger)} is larger than that of "
+        f"{quote_group(smaller)} by {size} of the variance of all rows "
+        f"({interval.removesuffix(' %')}); under {comparison.pca.name} no gap is shown."
+    )
     return replace(verdict, summary=f"{verdict.summary} {sentence}")
 
 
@@ -161,7 +161,7 @@ def add_harm_by_repair(verdict: Verdict, comparison: ModelComparison) -> Verdict
 def state_costly_repair(comparison: ModelComparison) -> Verdict:
     """State the verdict if the group most harmed by PCA gains, and another group pays."""
     fair = comparison.fair
-    cost = describe_costs(comparison.groups_with_effect("cost"))
+    cost = describe_costs(comparison.groups_with_effect("cost"), comparison.materiality)
     summary = f"{_describe_gain(comparison)}, but {cost}."
     errors = [model.expected_total_error_share for model in (comparison.pca, fair)]
     if not any(map(math.isnan, errors)):
@@ -177,26 +177,23 @@ def state_costly_repair(comparison: ModelComparison) -> Verdict:
     )
 
 
-def state_possible_cost(comparison: ModelComparison, materiality: float) -> Verdict:
-    """State the verdict if the group most harmed by PCA gains, and another group may pay.
-
-    `materiality` is the materiality threshold, as a share of a group's variance.
-    """
+def state_possible_cost(comparison: ModelComparison) -> Verdict:
+    """State the verdict if the group most harmed by PCA gains, and another group may pay."""
     fair = comparison.fair
-    threshold = ascii_share(materiality)
+    threshold = ascii_share(comparison.materiality)
     possible = comparison.groups_that_may_pay
     rising = [group for group in possible if group.has_error_rise]
     others = [group for group in possible if not group.has_error_rise]
     summary = _describe_gain(comparison)
     if rising:
-        cost = describe_costs(rising)
+        cost = describe_costs(rising, comparison.materiality)
         summary += f", but {cost}, and a cost above {threshold} is not ruled out"
     summary += "."
     if others:
         verb = verb_form(len(others), "pays", "pay")
         summary += (
             f" Whether {names_with_counts(others)} {verb} more than {threshold} is unresolved"
-            f"{_describe_largest_cost(others)}."
+            f"{_describe_largest_cost(others, comparison.materiality)}."
         )
     small_costs = describe_small_costs(comparison)
     if small_costs:
@@ -211,22 +208,19 @@ def state_possible_cost(comparison: ModelComparison, materiality: float) -> Verd
     )
 
 
-def _describe_largest_cost(groups: Sequence[GroupResult]) -> str:
+def _describe_largest_cost(groups: Sequence[GroupResult], materiality: float) -> str:
     """Return " (at most 1.2 points)" for the largest upper limit of a cost; empty if unknown."""
     limits = [group.expected_change_share.high for group in groups]
     known = [limit for limit in limits if limit is not None]
     if len(known) < len(limits):
         return ""
-    return f" (at most {format_points(max(known))} points)"
+    return f" (at most {format_points(max(known), materiality)} points)"
 
 
-def state_helpful_repair(comparison: ModelComparison, materiality: float) -> Verdict:
-    """State the verdict if the group most harmed by PCA gains, and no group pays.
-
-    `materiality` is the materiality threshold, as a share of a group's variance.
-    """
+def state_helpful_repair(comparison: ModelComparison) -> Verdict:
+    """State the verdict if the group most harmed by PCA gains, and no group pays."""
     summary = f"{_describe_gain(comparison)}, and no group pays more than the threshold of "
-    summary += ascii_share(materiality)
+    summary += ascii_share(comparison.materiality)
     small_costs = describe_small_costs(comparison)
     if small_costs:
         summary += f": {small_costs}"
@@ -243,43 +237,48 @@ def _describe_gain(comparison: ModelComparison) -> str:
     """Describe the harm done by PCA, and what the group that it harms most gains."""
     worst = comparison.worst_under_fair
     # The harm done by PCA names the group with its count.
-    gain = describe_changes([quote_group(worst.group)], [worst.expected_change_share])
+    gain = describe_changes(
+        [quote_group(worst.group)], [worst.expected_change_share], comparison.materiality
+    )
     return f"{_describe_harm_by_pca(comparison)} Under {comparison.fair.full_name}, {gain}"
 
 
 def describe_small_costs(comparison: ModelComparison) -> str:
     """Describe the costs that are shown and immaterial; empty if there are none."""
     groups = comparison.groups_with_small_cost
-    return describe_costs(groups) if groups else ""
+    return describe_costs(groups, comparison.materiality) if groups else ""
 
 
-def describe_costs(groups: Sequence[GroupResult]) -> str:
+def describe_costs(groups: Sequence[GroupResult], materiality: float) -> str:
     """Describe the costs of groups that pay, the largest share of the variance first.
 
-    Of many groups, those that pay least are described together.
+    Of many groups, those that pay least are described together. No cost is rounded to the
+    `materiality` threshold.
     """
     by_cost = sorted(groups, key=lambda group: group.expected_change_share.value, reverse=True)
     if len(by_cost) <= _MAX_DESCRIBED_COSTS:
-        return describe_effects_on(by_cost)
+        return _describe_effects_on(by_cost, materiality)
     others = by_cost[_MAX_DESCRIBED_COSTS - 1 :]
-    described = describe_effects_on(by_cost[: _MAX_DESCRIBED_COSTS - 1])
+    described = _describe_effects_on(by_cost[: _MAX_DESCRIBED_COSTS - 1], materiality)
     count = to_ascii(format_count(len(others), "other group"))
-    return f"{described}, and {count} keep up to {_largest_cost(others)} points less"
+    return f"{described}, and {count} keep up to {_largest_cost(others, materiality)} points less"
 
 
-def _largest_cost(groups: Sequence[GroupResult]) -> str:
+def _largest_cost(groups: Sequence[GroupResult], materiality: float) -> str:
     """Format the largest upper limit of the costs of groups, in points."""
     changes = [group.expected_change_share for group in groups]
     return format_points(
-        max(change.value if change.high is None else change.high for change in changes)
+        max(change.value if change.high is None else change.high for change in changes),
+        materiality,
     )
 
 
-def describe_effects_on(groups: Sequence[GroupResult]) -> str:
+def _describe_effects_on(groups: Sequence[GroupResult], materiality: float) -> str:
     """Describe shown changes of groups with their names and counts."""
     return describe_changes(
         [names_with_counts([group]) for group in groups],
         [group.expected_change_share for group in groups],
+        materiality,
     )
 
 

@@ -52,6 +52,7 @@ def with_command_hint(finding: Finding) -> Finding:
     'Pass --clusters person.'
     """
     message = finding.message
+    advice = finding.advice
     for setting in finding.settings:
         option = _option_of(setting)
         # The phrase that is replaced includes its parentheses, if the message names the setting in
@@ -59,7 +60,14 @@ def with_command_hint(finding: Finding) -> Finding:
         if setting.phrase.startswith("("):
             option = f"({option})"
         message = message.replace(setting.phrase, option)
-    return replace(finding, message=message, remedy=in_command_terms(finding.remedy))
+        advice = advice.replace(setting.phrase, option)
+    return replace(
+        finding,
+        message=message,
+        advice=advice,
+        remedy=in_command_terms(finding.remedy),
+        further_remedy=in_command_terms(finding.further_remedy),
+    )
 
 
 def _verdict_in_command_terms(verdict: Verdict) -> Verdict:

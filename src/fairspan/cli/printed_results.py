@@ -129,7 +129,7 @@ def by_dimension_text(result: "Audit", unit: Unit = "share") -> str:
         (
             Column("d", dimensions),
             name_column("group", names * len(result.models)),
-            _loss_column(groups, result.level, unit),
+            _loss_column(groups, result.level, result.materiality, unit),
             name_column("state", [group.state for group in groups]),
         ),
     )
@@ -148,7 +148,9 @@ def by_dimension_text(result: "Audit", unit: Unit = "share") -> str:
     return "\n".join([table_text(table), "", *lines])
 
 
-def _loss_column(groups: "Sequence[GroupResult]", level: float, unit: Unit) -> Column:
+def _loss_column(
+    groups: "Sequence[GroupResult]", level: float, materiality: float, unit: Unit
+) -> Column:
     """Return the column of expected losses of an audit by dimension."""
     detail_heading = f"{format_level(level)} interval"
     losses = [group.expected_loss for group in groups]
@@ -157,7 +159,9 @@ def _loss_column(groups: "Sequence[GroupResult]", level: float, unit: Unit) -> C
     values = [none_if_nan(loss.value) for loss in losses]
     intervals = [(loss.low, loss.high) for loss in losses]
     if unit == "share":
-        return share_estimate_column("loss", values, intervals, detail_heading=detail_heading)
+        return share_estimate_column(
+            "loss", values, intervals, detail_heading=detail_heading, threshold=materiality
+        )
     return number_column("loss", values, intervals=intervals, detail_heading=detail_heading)
 
 

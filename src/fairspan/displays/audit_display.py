@@ -271,7 +271,9 @@ class AuditDisplay(BaseDisplay):
 
     def _describe(self, value: float, state: str) -> str:
         """Describe a loss by its value and state."""
-        text = format_share(value) if self.unit == "share" else format_number(value)
+        text = format_number(value)
+        if self.unit == "share":
+            text = format_share(value, self.materiality)
         return f"{text}, {state}"
 
     def _draw_groups(self, axes: Axes) -> None:

@@ -37,6 +37,10 @@ _POWER = re.compile(f"{_NBSP}{_TIMES}{_NBSP}10([{_SUPERSCRIPTS}]+)")
 # matters.
 _MIN_SHARE_DECIMALS = 1
 _MAX_SHARE_DECIMALS = 2
+# Changes in a share below this, in points, are shown with two decimals.
+_SMALL_CHANGE = 0.5
+# Decimals of a percentage that would round to the threshold that it is compared with, at most.
+_MAX_DECIMALS_AT_THRESHOLD = 4
 # Significant digits of a percentage that would round to zero, which show at least its sign, and the
 # size in percent below which it is shown as zero nevertheless.
 _SMALL_SHARE_DIGITS = 1
@@ -115,20 +119,39 @@ def format_tick(value: float) -> str:
     return text.replace("-", _MINUS)
 
 
-def format_share(value: float | None) -> str:
+def format_share(value: float | None, threshold: float | None = None) -> str:
     """Format a share as a percentage; tiny positive shares as "< 0.1 %".
+
+    A share that differs from the threshold that it is compared with is not rounded to it, but gets
+    more decimals.
 
     Examples
     --------
     >>> format_share(0.9312).split(), format_share(-1e-16).split(), format_share(2e-5).split()
     (['93.1', '%'], ['0.0', '%'], ['<', '0.1', '%'])
+    >>> format_share(0.01003, 0.01).split(), format_share(0.01003).split()
+    (['1.003', '%'], ['1.0', '%'])
     """
     if value is None:
         return _DASH
     if _ZERO_TOL < value < _MIN_SHARE:
         return _with_percent_sign(f"<{_NBSP}0.1")
+    decimals = _decimals_beside(threshold, value, 1)
     # Adding zero avoids "-0.0".
-    return _with_percent_sign(f"{round(100 * value, 1) + 0.0:.1f}")
+    return _with_percent_sign(f"{round(100 * value, decimals) + 0.0:.{decimals}f}")
+
+
+def _decimals_beside(threshold: float | None, share: float, decimals: int) -> int:
+    """Return the decimals, at least the given ones, at which a share is not its threshold.
+
+    The given ones if the share is equal to the threshold up to the largest number of decimals.
+    """
+    if threshold is None:
+        return decimals
+    for more in range(decimals, _MAX_DECIMALS_AT_THRESHOLD + 1):
+        if round(100 * share, more) != round(100 * threshold, more):
+            return more
+    return decimals
 
 
 def share_decimals(intervals: Iterable[tuple[float | None, float | None]]) -> int:
@@ -151,12 +174,17 @@ def share_decimals(intervals: Iterable[tuple[float | None, float | None]]) -> in
 
 
 def share_with_interval(
-    share: float | None, low: float | None, high: float | None, decimals: int = _MIN_SHARE_DECIMALS
+    share: float | None,
+    low: float | None,
+    high: float | None,
+    decimals: int = _MIN_SHARE_DECIMALS,
+    threshold: float | None = None,
 ) -> tuple[str, str]:
     r"""Format a share and its interval as percentages; without an interval, its text is empty.
 
     None becomes a dash. A narrow interval gets as many decimals as show its width. Shares that
-    would round to zero have one significant digit.
+    would round to zero have one significant digit, and those that would round to the threshold
+    that they are compared with get more decimals.
 
     Examples
     --------
@@ -169,18 +197,19 @@ def share_with_interval(
     decimals = max(decimals, share_decimals([(low, high)]))
     text = _DASH
     if share is not None:
-        text = _with_percent_sign(_format_percentage(share, decimals))
+        text = _with_percent_sign(_format_percentage(share, decimals, threshold))
     if low is None or high is None:
         return text, ""
-    limits = f"{_format_percentage(low, decimals)} to {_format_percentage(high, decimals)}"
-    return text, _with_percent_sign(limits)
+    limits = [_format_percentage(limit, decimals, threshold) for limit in (low, high)]
+    return text, _with_percent_sign(" to ".join(limits))
 
 
-def _format_percentage(share: float, decimals: int) -> str:
+def _format_percentage(share: float, decimals: int, threshold: float | None) -> str:
     """Format a share in percent with so many decimals, without the percent sign."""
     value = 100 * share
     if _MIN_SMALL_SHARE < abs(value) < 0.5 * 10.0**-decimals:
         return format_number(value, digits=_SMALL_SHARE_DIGITS)
+    decimals = _decimals_beside(threshold, share, decimals)
     # Adding zero avoids "-0.0".
     return f"{round(value, decimals) + 0.0:.{decimals}f}"
 
@@ -196,23 +225,44 @@ def format_level(level: float) -> str:
     return f"{100 * level:.6g} %"
 
 
-def format_points_change(change: float) -> str:
-    """Format a change in a share in signed percentage points; tiny ones as "about 0 points".
+def change_decimals(before: float, after: Iterable[float]) -> int:
+    """Return the decimals of percentages next to their changes: more if a change is small.
 
     Examples
     --------
-    >>> [format_points_change(change).split() for change in (0.0031, 2e-5, 0.0)]
-    [['+0.3', 'points'], ['about', '0', 'points'], ['0', 'points']]
-    >>> to_ascii(format_points_change(-0.25)), to_ascii(format_points_change(-2e-5))
+    >>> change_decimals(0.457, [0.46, 0.471]), change_decimals(0.457, [0.4572])
+    (2, 2)
+    >>> change_decimals(0.457, [0.47, 0.457])
+    1
+    """
+    changes = [abs(100 * (share - before)) for share in after]
+    is_any_small = any(_ZERO_TOL < change < _SMALL_CHANGE for change in changes)
+    return _MAX_SHARE_DECIMALS if is_any_small else _MIN_SHARE_DECIMALS
+
+
+def share_with_change(before: float, after: float, decimals: int) -> tuple[str, str]:
+    """Format a share and its change in signed points, the difference of the shares as printed.
+
+    A change that is too small to be printed is "about 0 points".
+
+    Examples
+    --------
+    >>> [text.split() for text in share_with_change(0.4566, 0.4574, 2)]
+    [['45.74', '%'], ['+0.08', 'points']]
+    >>> [text.split() for text in share_with_change(0.4566, 0.4566, 1)]
+    [['45.7', '%'], ['0', 'points']]
+    >>> to_ascii(share_with_change(0.5, 0.25, 1)[1]), to_ascii(share_with_change(0.5, 0.50001, 1)[1])
     ('-25.0 points', 'about 0 points')
     """
-    if abs(change) < _ZERO_TOL:
+    printed = round(100 * after, decimals)
+    change = printed - round(100 * before, decimals)
+    if abs(after - before) < _ZERO_TOL:
         text = "0"
-    elif abs(change) < _MIN_SHARE:
+    elif abs(change) < 0.5 * 10.0**-decimals:
         text = f"about{_NBSP}0"
     else:
-        text = f"{100 * change:+.1f}".replace("-", _MINUS)
-    return f"{text}{_NBSP}points"
+        text = f"{change:+.{decimals}f}".replace("-", _MINUS)
+    return _with_percent_sign(f"{printed:.{decimals}f}"), f"{text}{_NBSP}points"
 
 
 def format_relative(value: float | None) -> str:

@@ -227,7 +227,9 @@ class Table:
             if not cell.detail:
                 continue
             heading = column.detail_heading.removesuffix(" interval")
-            detail = f"{heading}: {to_ascii(cell.detail)}"
+            detail = to_ascii(cell.detail)
+            if heading:
+                detail = f"{heading}: {detail}"
             start = right_edge - display_width(detail)
             if lines and display_width(lines[-1]) < start:
                 lines[-1] += " " * (start - display_width(lines[-1])) + detail
@@ -378,7 +380,7 @@ class Table:
         if len(values) > 1 and len(set(values)) == 1:
             return [f"{values[0]} in all {len(values)} columns"]
         headings = [column.full_heading for column in self.columns[1:]]
-        return [f"{heading} {value}" for heading, value in zip(headings, values, strict=True)]
+        return [f"{heading}: {value}" for heading, value in zip(headings, values, strict=True)]
 
     def _row_to_html(
         self, row: Sequence[Cell], css_class: str = "", *, is_sortable: bool = False
@@ -489,11 +491,12 @@ def share_estimate_column(
     detail_heading: str = "",
     worst_rows: Container[int] = (),
     shows_intervals: bool = True,
+    threshold: float | None = None,
 ) -> Column:
     """Column of shares in percent, with enough decimals for their intervals.
 
     Parameters as for :func:`number_column`. Unless `shows_intervals`, the intervals only determine
-    the decimals.
+    the decimals. No share is rounded to the `threshold` that shares are compared with.
 
     Examples
     --------
@@ -504,7 +507,7 @@ def share_estimate_column(
     decimals = share_decimals(intervals)
     cells = []
     for i, (share, (low, high)) in enumerate(zip(shares, intervals, strict=True)):
-        text, interval = share_with_interval(share, low, high, decimals)
+        text, interval = share_with_interval(share, low, high, decimals, threshold)
         detail = interval
         if not shows_intervals:
             detail = ""

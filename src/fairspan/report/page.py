@@ -20,7 +20,6 @@ from fairspan.formatting.numbers import (
     format_integer,
     format_level,
     format_number,
-    format_points_change,
     format_relative,
     format_share,
 )
@@ -227,7 +226,6 @@ def _jinja_environment() -> Environment:
     )
     format_filters = (
         display_name,
-        format_points_change,
         format_count,
         format_integer,
         format_level,

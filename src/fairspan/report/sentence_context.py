@@ -12,7 +12,12 @@ from fairspan.auditing.intervals import share_of
 from fairspan.auditing.model_comparison import ModelComparison
 from fairspan.auditing.results import GroupResult, harmed_groups
 from fairspan.auditing.verdict import Verdict, VerdictKind
-from fairspan.formatting.numbers import format_count, verb_form
+from fairspan.formatting.numbers import (
+    change_decimals,
+    format_count,
+    share_with_change,
+    verb_form,
+)
 from fairspan.linalg.rounding import LOOSE_TOL
 from fairspan.report.report import Report
 from fairspan.report.shares import (
@@ -118,6 +123,8 @@ def sentence_context(report: Report) -> dict[str, object]:
         "largest_pca_losses": largest_pca_losses,
         "worst_dimension_index": largest_pca_losses.index(max(largest_pca_losses)),
         "shares_of_variances": shares_of_variances,
+        "change_decimals": change_decimals,
+        "share_with_change": share_with_change,
         "harm_by_dimension": harm_by_dimension(report),
         "harmed_by_pca": harmed_groups(pca),
         "main_findings": main_findings,

@@ -88,10 +88,13 @@ def _find_in_rows(data: AuditedData) -> Iterator[Finding]:
 
 def find_in_results(models: Sequence[ModelResult], rows: AuditedRows) -> tuple[Finding, ...]:
     """Apply all rules about results: about the groups, about each model, and across models."""
+    baselines = {model.baseline for model in models}
     return (
         *reliability_findings(models, rows),
         *in_sample_models(models, rows),
-        *chain.from_iterable(one_model_findings(model) for model in models),
+        *chain.from_iterable(
+            one_model_findings(model, is_baseline=model.name in baselines) for model in models
+        ),
         *drift_since_fit(models),
         *repair_findings(models),
     )

@@ -68,6 +68,10 @@ class Finding:
         Features concerned; x0, x1, ... if they have no names.
     remedy : str
         Recommended action, in terms of any caller.
+    advice : str
+        The remedy as the message states it, at its end; empty if the message leaves it out.
+    further_remedy : str
+        Sentences that follow the remedy where there is more room than in a message.
     caveat : str
         Reason to qualify a verdict; empty if there is none.
     may_be_harmless : bool
@@ -85,6 +89,8 @@ class Finding:
     groups: tuple[Label, ...] = ()
     columns: tuple[str, ...] = ()
     remedy: str = ""
+    advice: str = ""
+    further_remedy: str = ""
     caveat: str = ""
     may_be_harmless: bool = False
     settings: tuple[Setting, ...] = ()
@@ -95,10 +101,23 @@ class Finding:
         """Whether verdicts about the same model and groups must carry the caveat."""
         return bool(self.caveat)
 
+    @property
+    def observation(self) -> str:
+        """The message without the remedy, for a page that states it separately."""
+        return self.message.removesuffix(self.advice).rstrip()
+
+    @property
+    def recommendation(self) -> str:
+        """The remedy with all settings that the message names, and the further remedy."""
+        if not self.advice:
+            return self.remedy
+        return f"{self.advice} {self.further_remedy}".rstrip()
+
     def to_dict(self) -> dict[str, Any]:
-        """Return the finding as values for JSON, without its settings, which the message names."""
+        """Return the finding as values for JSON, without parts that its texts contain."""
         values = {each.name: getattr(self, each.name) for each in fields(self)}
-        del values["settings"]
+        for name in ("settings", "advice", "further_remedy"):
+            del values[name]
         values["rows"] = [asdict(row) for row in self.rows]
         return {**values, "qualifies_verdict": self.qualifies_verdict}
 

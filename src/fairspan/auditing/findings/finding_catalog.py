@@ -29,8 +29,8 @@ class FindingEntry:
         Subject of the finding: groups of rows, features and labels, one model, or several.
     severity : {"info", "warning"}
     message : str
-        Observation with fields in braces. The field {remedy} stands for the remedy; messages of
-        findings that need no action leave it out.
+        Observation with fields in braces. The field {remedy} at its end stands for the remedy;
+        messages of findings that need no action leave it out.
     remedy : str
         Recommended action. Fields in braces belong to one finding and are filled only in its
         message; {setting} is the setting to change, in parentheses.
@@ -61,6 +61,15 @@ class FindingEntry:
     def remedy_in(self, case: str | None) -> str:
         """Remedy in one of the other cases, by its name, or in the usual case (None)."""
         return self.remedy if case is None else self.other_remedies.get(case, self.remedy)
+
+    def message_in(self, case: str | None) -> str:
+        """Message in one of the other cases, by its name, or in the usual case (None).
+
+        A case of which only the remedy differs has the usual message.
+        """
+        if case is None or (case in self.other_remedies and case not in self.other_messages):
+            return self.message
+        return self.other_messages[case]
 
     def recommendation_in(self, case: str | None) -> str:
         """Remedy in a case without the fields of a single finding, and the further remedy."""
@@ -190,7 +199,7 @@ ENTRIES = {
         about="a model",
         severity="info",
         message="{models} {were} fitted to these rows{inference}, so {their} errors on new rows "
-        "are cross-fitted: {they_are} refitted leaving out one fold at a time.",
+        "come from refits, each without one part of the rows (cross-fitting).",
         other_messages={
             "no estimates": "{models} {were} fitted to these rows{inference}. The intervals are "
             "for this fixed projection; errors on new rows may be larger. {remedy}",
@@ -226,6 +235,9 @@ ENTRIES = {
         "the variance above the smallest error that {dimensions} can achieve for {each_group} "
         "alone; for {smallest_group} the loss is {smallest_loss}.",
         remedy="Compare with a model fitted with a fair criterion.",
+        other_remedies={
+            "compared": "The verdict says whether a fair model lowers this loss, and who pays.",
+        },
     ),
     "FS206": FindingEntry(
         title="all variance is kept",
@@ -503,7 +515,7 @@ def make_finding(
         Subject of the finding; see :class:`~fairspan.auditing.findings.finding.Finding`.
     """
     entry = ENTRIES[code]
-    template = entry.message if case is None else entry.other_messages[case]
+    template = entry.message_in(case)
     values = {"model": model, "setting": _setting_in_parentheses(settings), **figures}
     remedy = entry.remedy_in(case).format_map(values)
     return Finding(
@@ -514,6 +526,8 @@ def make_finding(
         groups=tuple(groups),
         columns=tuple(columns),
         remedy=entry.recommendation_in(case),
+        advice=remedy if "{remedy}" in template else "",
+        further_remedy=entry.further_remedy,
         caveat=entry.caveat,
         may_be_harmless=entry.may_be_harmless,
         settings=tuple(settings),

@@ -20,11 +20,11 @@ from fairspan.rows.labels import format_list
 _LOSS_SHARE_TOL = 1e-12
 
 
-def one_model_findings(model: ModelResult) -> Iterator[Finding]:
-    """Apply the rules about one model."""
+def one_model_findings(model: ModelResult, *, is_baseline: bool = False) -> Iterator[Finding]:
+    """Apply the rules about one model; `is_baseline` if a fair model is compared with it."""
     yield from absent_groups(model)
     yield from lossless(model)
-    yield from largest_pca_loss(model)
+    yield from largest_pca_loss(model, is_baseline=is_baseline)
     yield from disparity(model)
     yield from not_proven_optimal(model)
     yield from negative_losses(model)
@@ -78,7 +78,7 @@ def lossless(model: ModelResult) -> Iterator[Finding]:
         )
 
 
-def largest_pca_loss(model: ModelResult) -> Iterator[Finding]:
+def largest_pca_loss(model: ModelResult, *, is_baseline: bool) -> Iterator[Finding]:
     """FS205: the group with the largest loss under ordinary PCA, as a share of its variance.
 
     None for other models, if all losses are negligible, or if there are estimates for new rows and
@@ -118,6 +118,7 @@ def largest_pca_loss(model: ModelResult) -> Iterator[Finding]:
             "smallest_group": quote_group(smallest_label),
             "smallest_loss": ascii_share(losses[smallest_label]),
         },
+        case="compared" if is_baseline else None,
         model=model.name,
         # All groups may tie: then the smallest loss is one of the largest.
         groups=tuple(dict.fromkeys([*largest_labels, smallest_label])),
@@ -247,11 +248,9 @@ def in_sample_models(models: Sequence[ModelResult], rows: AuditedRows) -> Iterat
         return
     verb = "was"
     possessive = "its"
-    pronoun = "it is"
     if len(in_sample) > 1:
         verb = "were"
         possessive = "their"
-        pronoun = "they are"
     inference = ""
     if any(model.in_sample_inferred for model in in_sample):
         inference = " or a part of them, judging by the figures"
@@ -268,7 +267,6 @@ def in_sample_models(models: Sequence[ModelResult], rows: AuditedRows) -> Iterat
             "were": verb,
             "inference": inference,
             "their": possessive,
-            "they_are": pronoun,
         },
         case=case,
         model=name,

@@ -24,43 +24,52 @@ from fairspan.report.shares import (
     group_with_largest_loss,
 )
 from fairspan.report.tables.table_columns import (
+    expected_kept,
     groups_column,
     kept_columns,
     models_table,
-    record_values,
     secondary,
     states_column,
 )
 
 
 def expected_pca_table(report: Report) -> Table:
-    """Estimates for PCA by group, with observed values in smaller columns."""
+    """Estimates for PCA by group, with the observed loss in a smaller column.
+
+    The variance kept is what the error leaves of the variance, so that both add up.
+    """
     model = report.pca
-    records = model.records
+    materiality = report.audit.materiality
     observed_losses = [Estimate(group.observed_loss_share) for group in model.groups]
     return Table(
         f"PCA with {format_count(model.n_components, 'dimension')} on new rows",
         (
             groups_column(report),
-            row_count_column(records),
-            _shares_column("loss", [group.expected_loss_share for group in model.groups]),
+            row_count_column(model.records),
+            _shares_column(
+                "loss", [group.expected_loss_share for group in model.groups], materiality
+            ),
             states_column(model.groups),
             _shares_column("error", [group.expected_error_share for group in model.groups]),
-            secondary(_shares_column("observed loss", observed_losses)),
-            secondary(
-                share_column("variance kept", record_values(records, "observed_variance_kept"))
-            ),
+            share_column("variance kept", [expected_kept(group) for group in model.groups]),
+            secondary(_shares_column("observed loss", observed_losses, materiality)),
         ),
         muted_rows=tuple(i for i, group in enumerate(model.groups) if not group.is_estimated),
     )
 
 
-def _shares_column(heading: str, shares: Sequence[Estimate]) -> Column:
-    """Column of estimates in per cent; a dash where one is unknown."""
+def _shares_column(
+    heading: str, shares: Sequence[Estimate], threshold: float | None = None
+) -> Column:
+    """Column of estimates in per cent; a dash where one is unknown.
+
+    Losses have the materiality threshold, to which none is rounded.
+    """
     return share_estimate_column(
         heading,
         [none_if_nan(share.value) for share in shares],
         [(share.low, share.high) for share in shares],
+        threshold=threshold,
     )
 
 
@@ -76,20 +85,24 @@ def expected_criteria_table(report: Report) -> Table:
     names = dict(zip(labels, report.group_names, strict=True))
     return models_table(
         report,
-        _shares_column("largest loss", losses),
+        _shares_column("largest loss", losses, report.audit.materiality),
         name_column("of", ["not estimated" if g is None else names[g.group] for g in worst_groups]),
         states_column(worst_groups),
-        *kept_columns(report),
+        *kept_columns(report, is_expected=True),
         is_expected=True,
     )
 
 
-def _expected_loss_cell(model: ModelResult, group: GroupResult, decimals: int) -> Cell:
+def _expected_loss_cell(
+    model: ModelResult, group: GroupResult, decimals: int, materiality: float
+) -> Cell:
     """Return the expected loss of a group, with interval and state as details."""
     if not group.is_estimated:
         return Cell(format_number(None), None, _no_estimate_reason(model))
     loss = group.expected_loss_share
-    value, interval = share_with_interval(none_if_nan(loss.value), loss.low, loss.high, decimals)
+    value, interval = share_with_interval(
+        none_if_nan(loss.value), loss.low, loss.high, decimals, materiality
+    )
     return Cell(value, none_if_nan(loss.value), f"{interval}; {group.state}")
 
 
@@ -101,8 +114,12 @@ def expected_losses_table(report: Report) -> Table:
     models = report.audit.models
     losses = [group.expected_loss_share for model in models for group in model.groups]
     decimals = share_decimals([(loss.low, loss.high) for loss in losses])
+    materiality = report.audit.materiality
     columns = [
-        Column(model.name, [_expected_loss_cell(model, group, decimals) for group in model.groups])
+        Column(
+            model.name,
+            [_expected_loss_cell(model, group, decimals, materiality) for group in model.groups],
+        )
         for model in models
     ]
     not_estimated = [

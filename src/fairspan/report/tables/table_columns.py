@@ -11,11 +11,12 @@ from fairspan.auditing.estimates import State
 from fairspan.auditing.results import GroupResult
 from fairspan.formatting.names import describe_tied, format_parameters
 from fairspan.formatting.numbers import (
+    change_decimals,
     common_decimals,
     format_integer,
     format_number,
-    format_points_change,
     format_share,
+    share_with_change,
 )
 from fairspan.formatting.table import Cell, Column, Table, name_column, number_column, share_column
 from fairspan.linalg.rounding import LOOSE_TOL
@@ -68,12 +69,13 @@ def models_table(report: Report, *columns: Column, is_expected: bool = False) ->
         errors = [model.expected_total_error_share for model in report.audit.models]
     # Each cell shows the change from PCA, is sorted by it, and has the share that is lost below.
     costs = []
+    decimals = change_decimals(errors[0], errors)
     for error in errors:
-        change = error - errors[0]
-        if isnan(change):
+        if isnan(error - errors[0]):
             costs.append(Cell(format_number(None), None))
-        else:
-            costs.append(Cell(format_points_change(change), change, f"{format_share(error)} lost"))
+            continue
+        lost, change = share_with_change(errors[0], error, decimals)
+        costs.append(Cell(change, error - errors[0], f"{lost} lost"))
     return Table(
         "Ordinary PCA and fair criteria",
         (
@@ -116,15 +118,28 @@ def statuses_column(report: Report) -> Column:
     return Column("status", cells, is_text=True)
 
 
-def kept_columns(report: Report) -> list[Column]:
+def expected_kept(group: GroupResult) -> float | None:
+    """Return the share of a group's variance that is kept on new rows; None if it is unknown."""
+    kept = 1 - group.expected_error_share.value
+    return None if isnan(kept) else kept
+
+
+def kept_columns(report: Report, *, is_expected: bool = False) -> list[Column]:
     """Columns of the variance kept: both groups if there are two, else the smallest value.
 
     The smallest value is followed by a column with the name of its group. A group without variance
-    has no value.
+    has no value. It is the variance kept on new rows if `is_expected`, and that of the audited rows
+    otherwise.
     """
     kept = np.array(  # one row per model, one column per group
         [[group.observed_variance_kept for group in model.groups] for model in report.audit.models]
     )
+    if is_expected:
+        errors = [
+            [group.expected_error_share.value for group in model.groups]
+            for model in report.audit.models
+        ]
+        kept = 1 - np.array(errors)
     if len(report.group_names) == 2:
         return [
             replace(share_column("variance kept,", replace_nan_by_none(values)), group=name)
