@@ -251,8 +251,10 @@ def share_with_change(before: float, after: float, decimals: int) -> tuple[str, 
     [['45.74', '%'], ['+0.08', 'points']]
     >>> [text.split() for text in share_with_change(0.4566, 0.4566, 1)]
     [['45.7', '%'], ['0', 'points']]
-    >>> to_ascii(share_with_change(0.5, 0.25, 1)[1]), to_ascii(share_with_change(0.5, 0.50001, 1)[1])
-    ('-25.0 points', 'about 0 points')
+    >>> to_ascii(share_with_change(0.5, 0.25, 1)[1])
+    '-25.0 points'
+    >>> to_ascii(share_with_change(0.5, 0.50001, 1)[1])
+    'about 0 points'
     """
     printed = round(100 * after, decimals)
     change = printed - round(100 * before, decimals)
@@ -395,8 +397,8 @@ def to_ascii(text: str) -> str:
 
     Examples
     --------
-    >>> to_ascii(format_share(2e-5)), to_ascii(format_points_change(-0.25))
-    ('less than 0.1 %', '-25.0 points')
+    >>> to_ascii(format_share(2e-5)), to_ascii(format_share(-0.25))
+    ('less than 0.1 %', '-25.0 %')
     >>> to_ascii(format_number(-1234567.0)), to_ascii(format_number(3.2e-9))
     ('-1.235e6', '3.2e-9')
     """

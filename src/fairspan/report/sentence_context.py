@@ -1,6 +1,5 @@
 """Variables of the sentences of a page, in template/sentences.html."""
 
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import isfinite
@@ -29,40 +28,46 @@ from fairspan.report.tables.table_columns import INCONCLUSIVE, tied_maxima
 from fairspan.rows.labels import Label
 from fairspan.version import __version__
 
-# What a criterion does by its verdict for the group that PCA harms most, singular and plural. The
-# heading of the section names this group. Verdicts that are not listed mean that the criterion is
-# not shown to help.
+# What a criterion does by its verdict for the group that PCA harms most, singular and plural, the
+# best outcome first. Verdicts that are not listed mean that the criterion is not shown to help.
 _OUTCOMES: dict[VerdictKind, tuple[str, str]] = {
     "harm, repair helps": (
-        "helps it at no material cost to others",
-        "help it at no material cost to others",
+        "helps {group} at no material cost to others",
+        "help {group} at no material cost to others",
     ),
-    "harm, repair at a cost": ("helps it, and others pay for it", "help it, and others pay for it"),
     "harm, repair at a possible cost": (
-        "helps it, but a material cost to others is not ruled out",
-        "help it, but a material cost to others is not ruled out",
+        "helps {group}, but a material cost to others is not ruled out",
+        "help {group}, but a material cost to others is not ruled out",
+    ),
+    "harm, repair at a cost": (
+        "helps {group}, and others pay for it",
+        "help {group}, and others pay for it",
     ),
     "harm, repair shifts it": (
         "harms a group that PCA is not shown to harm",
         "harm a group that PCA is not shown to harm",
     ),
 }
-_NO_HELP = ("is not shown to help it", "are not shown to help it")
+_NO_HELP = ("is not shown to help {group}", "are not shown to help {group}")
 
 
 @dataclass(frozen=True)
 class CriteriaOutcome:
-    """Number of criteria with the same outcome, and what they do.
+    """Criteria with the same outcome, and what they do.
 
     Attributes
     ----------
-    n_criteria : int
+    models : tuple of str
     phrase : str
-        In the form of the verb that agrees with the number.
+        In the form of the verb that agrees with their number. The field {group} stands for the
+        group that PCA harms most.
+    helps : bool
+        Whether they help this group.
     """
 
-    n_criteria: int
+    models: tuple[str, ...]
     phrase: str
+    helps: bool
 
 
 @dataclass(frozen=True)
@@ -132,7 +137,7 @@ def sentence_context(report: Report) -> dict[str, object]:
         "state_meanings": STATE_MEANINGS,
         "joint_level_note": joint_level_note(report.audit.level, n_fair),
         "criteria_verdicts": verdicts,
-        "criteria_outcomes": count_outcomes(verdicts),
+        "criteria_outcomes": group_by_outcome(verdicts),
         "next_component_share": next_component_share(report),
         "largest_observed_loss": largest_observed_loss,
         "largest_expected_loss": group_with_largest_loss,
@@ -162,24 +167,24 @@ def _increased_losses(report: Report) -> list[tuple[GroupResult, GroupResult]]:
     ]
 
 
-def count_outcomes(verdicts: Sequence[Verdict]) -> list[CriteriaOutcome]:
-    """Count the criteria by what they do for the groups that PCA harms, the best outcome first.
+def group_by_outcome(verdicts: Sequence[Verdict]) -> list[CriteriaOutcome]:
+    """Group the criteria by what they do for the groups that PCA harms, the best outcome first.
 
     Examples
     --------
-    >>> verdict = Verdict("harm, repair shifts it", "", "", "minimax loss")
-    >>> [(outcome.n_criteria, outcome.phrase) for outcome in count_outcomes([verdict, verdict])]
-    [(2, 'harm a group that PCA is not shown to harm')]
+    >>> verdicts = [Verdict("harm, repair shifts it", "", "", name) for name in ("a", "b")]
+    >>> [(outcome.models, outcome.phrase) for outcome in group_by_outcome(verdicts)]
+    [(('a', 'b'), 'harm a group that PCA is not shown to harm')]
     """
-    counts = Counter(verdict.kind for verdict in verdicts)
     outcomes = []
     for kind, phrases in _OUTCOMES.items():
-        n_criteria = counts.pop(kind, 0)
-        if n_criteria:
-            outcomes.append(CriteriaOutcome(n_criteria, verb_form(n_criteria, *phrases)))
-    n_useless = counts.total()
-    if n_useless:
-        outcomes.append(CriteriaOutcome(n_useless, verb_form(n_useless, *_NO_HELP)))
+        models = tuple(verdict.model for verdict in verdicts if verdict.kind == kind)
+        if models:
+            phrase = verb_form(len(models), *phrases)
+            outcomes.append(CriteriaOutcome(models, phrase, helps="help" in phrase))
+    others = tuple(verdict.model for verdict in verdicts if verdict.kind not in _OUTCOMES)
+    if others:
+        outcomes.append(CriteriaOutcome(others, verb_form(len(others), *_NO_HELP), helps=False))
     return outcomes
 
 

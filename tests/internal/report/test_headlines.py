@@ -13,7 +13,7 @@ from fairspan.auditing.intervals import Estimate
 from fairspan.auditing.verdict import Verdict, VerdictKind
 from fairspan.formatting.numbers import format_share
 from fairspan.report.page import render_page, render_sentence
-from fairspan.report.sentence_context import count_outcomes, next_component_share
+from fairspan.report.sentence_context import group_by_outcome, next_component_share
 from fairspan.report.tables.decision_tables import decisions_table
 from internal.report.report_objects import make_report, replace_certificate, replace_figures
 from page_tree import parse_page
@@ -100,11 +100,12 @@ def test_the_headline_names_who_is_harmed_and_who_pays_and_nobody_else(report_of
 def test_outcomes_count_every_criterion_once_and_contradict_none():
     kinds = [kind for kind in get_args(VerdictKind) if kind.startswith("harm, repair")]
     verdicts = [Verdict(kind, "", "", f"{kind} {i}") for kind in kinds for i in range(2)]
-    outcomes = count_outcomes(verdicts)
-    assert sum(outcome.n_criteria for outcome in outcomes) == len(verdicts)
+    outcomes = group_by_outcome(verdicts)
+    models = [model for outcome in outcomes for model in outcome.models]
+    assert sorted(models) == sorted(verdict.model for verdict in verdicts)
     assert len({outcome.phrase for outcome in outcomes}) == len(outcomes)
     # "None helps ...; 8 help it" was said of one and the same group.
-    assert count_outcomes(verdicts[:1])[0].n_criteria == 1
+    assert [outcome.helps for outcome in outcomes] == [True, True, True, False, False]
 
 
 def test_one_criterion_is_not_counted(report_of_three):
@@ -116,7 +117,23 @@ def test_one_criterion_is_not_counted(report_of_three):
     report = with_verdict(report, "harm, repair helps", states, changes)
     report = replace(report, audit=replace(report.audit, verdicts=report.audit.verdicts[:1]))
     lead = sentence_words("expected_criteria_lead", report)
-    assert lead.split(". ")[1].startswith("Minimax loss helps it")
+    assert lead == ("Minimax loss helps 'cid', which PCA harms, at no material cost to others.")
+    assert sentence_words("criteria_details", report) == ""
+
+
+def test_the_section_on_repair_says_of_every_criterion_what_it_does(report_of_three):
+    states, changes = (HARMED_THIRD, HARMED_THIRD), (0.003, 0.003, -0.1)
+    report = with_verdict(report_of_three, "harm, repair helps", states, changes)
+    names = [model.name for model in report.audit.models[1:]]
+    assert len(names) == 2
+    kinds = ["harm, repair does not help", "harm, repair helps"]
+    verdicts = [Verdict(kind, "", "", name) for kind, name in zip(kinds, names, strict=True)]
+    report = replace(report, audit=replace(report.audit, verdicts=tuple(verdicts)))
+    assert sentence_words("expected_criteria_lead", report) == (
+        f"Only {names[1]} helps 'cid', which PCA harms, at no material cost to others."
+    )
+    first = f"{names[0][0].upper()}{names[0][1:]}"
+    assert sentence_words("criteria_details", report) == f"{first} is not shown to help 'cid'."
 
 
 def test_the_tile_of_a_model_shows_the_largest_loss_of_any_group(report_of_three):
