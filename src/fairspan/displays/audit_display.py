@@ -433,8 +433,8 @@ class AuditDisplay(BaseDisplay):
         note = f"Lines are {format_level(self.level)} confidence intervals"
         if not self._has_state_rows:
             return f"{note}."
-        note += ", simultaneous over groups"
-        note += "." if len(self.models) == 1 else " and models."
+        scope = "groups" if len(self.models) == 1 else "groups and models"
+        note += f" that hold for all {scope} jointly."
         if self._has_threshold:
             note += f" Shaded: losses {materiality_label(self.materiality)}."
         if self.show_observed:

@@ -26,7 +26,7 @@ MAX_FEATURES = 2000
 
 _TITLE = "Correlation of each feature with the first two components"
 # Half the range of the axes: room for labels beyond the circle.
-_HALF_RANGE = 1.45
+_HALF_RANGE = 1.7
 # Height of a figure beyond its width, in inches.
 _EXTRA_HEIGHT = 0.3
 _TICKS = (-1.0, -0.5, 0.0, 0.5, 1.0)

@@ -113,6 +113,8 @@ class ErrorCurveDisplay(BaseDisplay):
         Unit of the plot: shares of the group's variance, or squared units of the features.
     materiality : float
         Materiality threshold, as a share of a group's variance; losses below it are within a band.
+    n_columns : int or None
+        Number of columns of panels; None for as many as suit the number of groups.
     """
 
     records: Sequence[Record]
@@ -123,6 +125,7 @@ class ErrorCurveDisplay(BaseDisplay):
     no_estimates_reason: str = ""
     unit: Unit = "share"
     materiality: float = DEFAULT_OPTIONS.materiality
+    n_columns: int | None = None
 
     @classmethod
     def from_estimator(
@@ -269,7 +272,7 @@ class ErrorCurveDisplay(BaseDisplay):
 
     def figure_size(self) -> tuple[float, float]:
         """Figure size in inches."""
-        return panel_figure_size(len(self.groups))
+        return panel_figure_size(len(self.groups), self.n_columns)
 
     def to_columns(self) -> Mapping[str, Sequence[object]]:
         """Columns with one row per model, dimension and group, with limits, in squared units."""
@@ -298,8 +301,8 @@ class ErrorCurveDisplay(BaseDisplay):
     def _draw(self, axes: Axes) -> Sequence[Axes]:
         k = len(self.groups)
         label = f"{_LABELS[self.quantity]}\n{UNIT_LABELS[self.unit]}"
-        panels = named_panels(axes, self.groups, "dimensions", label)
-        _, n_columns = grid_shape(k)
+        panels = named_panels(axes, self.groups, "dimensions", label, self.n_columns)
+        _, n_columns = grid_shape(k, self.n_columns)
         panel_width = available_width(axes) / n_columns
         self._draw_selected(panels)
         pca_values = [values_of(self.records_of(PCA_NAME, g), self.quantity) for g in range(k)]
@@ -464,7 +467,7 @@ class ErrorCurveDisplay(BaseDisplay):
                 f"({self.no_estimates_reason})."
             )
         elif not np.isnan(values_of(self.records, f"{self.quantity}_low")).all():
-            scope = ", simultaneous over groups at each d" if self._is_expected else ""
+            scope = " that hold for all groups jointly" if self._is_expected else ""
             notes.append(f"Bands are {format_level(self.level)} confidence intervals{scope}.")
         states = {record.get("state") for record in self.records}
         if self._is_expected and INCONCLUSIVE in states:

@@ -18,7 +18,7 @@ from fairspan.formatting.names import plot_labels
 from fairspan.typing import FloatArray
 
 # Maximum number of letters of a label, and of one in a single line if it can be broken.
-_MAX_LETTERS = 24
+_MAX_LETTERS = 40
 _MAX_LETTERS_OF_LINE = 14
 # Letters after which a label may be broken.
 _BREAKS = " =_-/:"

@@ -269,7 +269,9 @@ def label_rows(axes: Axes, names: Sequence[str], positions: Sequence[float] | No
     width = _MAX_NAMES_SHARE * available_width(axes)
     full_labels = plot_labels(names, max(map(len, names)))
     n_letters = max_letters(names, width, NAME_SIZE)
-    labels = ["\n".join(wrap_text(label, n_letters)) for label in full_labels]
+    labels = [
+        "\n".join(wrap_text(label, n_letters, break_on_hyphens=True)) for label in full_labels
+    ]
     # More than one line break: the label has three or more lines.
     if max(label.count("\n") for label in labels) > 1:
         labels = shorten_names(names, width)
@@ -293,9 +295,9 @@ def materiality_label(materiality: float) -> str:
     Examples
     --------
     >>> materiality_label(0.01)
-    'below materiality, 1 %'
+    'below the threshold of 1 %'
     """
-    return f"below materiality, {format_tick(100 * materiality)} %"
+    return f"below the threshold of {format_tick(100 * materiality)} %"
 
 
 def format_ticks(
@@ -402,21 +404,22 @@ def _offset_transform(axes: Axes, right: float, up: float) -> "matplotlib.transf
     )
 
 
-def grid_shape(n: int) -> tuple[int, int]:
-    """Grid shape (rows, columns) for n panels.
+def grid_shape(n: int, n_columns: int | None = None) -> tuple[int, int]:
+    """Grid shape (rows, columns) for n panels, by default as many columns as suit their number.
 
     Examples
     --------
-    >>> grid_shape(3), grid_shape(4), grid_shape(12)
-    ((1, 3), (2, 2), (3, 4))
+    >>> grid_shape(3), grid_shape(4), grid_shape(12), grid_shape(2, 1)
+    ((1, 3), (2, 2), (3, 4), (2, 1))
     """
-    n_columns = min(n, 3) if n < 4 else min(4, ceil(n**0.5))
+    if n_columns is None:
+        n_columns = min(n, 3) if n < 4 else min(4, ceil(n**0.5))
     return ceil(n / n_columns), n_columns
 
 
-def panel_figure_size(n: int) -> tuple[float, float]:
+def panel_figure_size(n: int, n_columns: int | None = None) -> tuple[float, float]:
     """Size in inches of a figure with n panels."""
-    n_rows, n_columns = grid_shape(n)
+    n_rows, n_columns = grid_shape(n, n_columns)
     return max(_MIN_FIGURE_WIDTH, 1.2 + 2.3 * n_columns), 2.0 + 1.8 * n_rows
 
 
@@ -460,9 +463,11 @@ def add_panels(
     return tuple(panels)
 
 
-def named_panels(axes: Axes, names: Sequence[str], xlabel: str, ylabel: str) -> tuple[Axes, ...]:
+def named_panels(
+    axes: Axes, names: Sequence[str], xlabel: str, ylabel: str, n_columns: int | None = None
+) -> tuple[Axes, ...]:
     """Create one titled panel per name, with axis labels on the outer panels."""
-    n_rows, n_columns = grid_shape(len(names))
+    n_rows, n_columns = grid_shape(len(names), n_columns)
     panels = add_panels(axes, len(names), (n_rows, n_columns))
     title_width = 0.9 * available_width(axes) / n_columns - 4 * _PADDING
     for i, (panel, title) in enumerate(zip(panels, shorten_names(names, title_width), strict=True)):

@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import unicodedata
 from collections.abc import Callable, Sequence
+from functools import partial
 from textwrap import wrap
 from typing import Literal, TextIO
 
@@ -47,10 +48,13 @@ def display_width(text: str) -> int:
     return sum(map(_char_width, text))
 
 
-def wrap_text(text: str, width: int, indent: str = "") -> list[str]:
+def wrap_text(
+    text: str, width: int, indent: str = "", *, break_on_hyphens: bool = False
+) -> list[str]:
     """Wrap a paragraph to lines of at most `width` columns, with a hanging indent.
 
-    Lines do not break before "%", and wide characters count as two columns.
+    Lines do not break before "%", nor after hyphens by default, and wide characters count as two
+    columns.
 
     Examples
     --------
@@ -60,10 +64,11 @@ def wrap_text(text: str, width: int, indent: str = "") -> list[str]:
     # Wrapping counts characters, so a wide one is followed by a filler that is removed afterwards.
     text = text.replace(" %", f"{_NBSP_PLACEHOLDER}%")
     filled = "".join(char + _WIDE_FILLER * (_char_width(char) - 1) for char in text)
-    lines = wrap(filled, width, subsequent_indent=indent, break_on_hyphens=False)
+    fill = partial(wrap, subsequent_indent=indent, break_on_hyphens=break_on_hyphens)
+    lines = fill(filled, width)
     if any(line.lstrip().startswith(_WIDE_FILLER) for line in lines):
         # A line was broken inside a wide character and is one column too wide.
-        lines = wrap(filled, width - 1, subsequent_indent=indent, break_on_hyphens=False)
+        lines = fill(filled, width - 1)
     return [line.replace(_WIDE_FILLER, "").replace(_NBSP_PLACEHOLDER, " ") for line in lines]
 
 

@@ -3,7 +3,7 @@
 import io
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from html import escape
 from itertools import chain
 from typing import Any
@@ -42,6 +42,8 @@ _POSITION_DECIMALS = 9
 _DEFAULT_SIZE = (6.4, 4.6)
 # Maximum width, in points, of a figure shown in half of the page.
 _MAX_HALF_WIDTH = 480
+# Maximum width in inches of the figure in the summary, next to the verdict.
+_MAX_SUMMARY_WIDTH = 6.0
 # Figure width in inches at which text is legible on a phone.
 _PHONE_WIDTH = 4.2
 # Maximum number of panel columns on a phone.
@@ -87,11 +89,14 @@ class PageFigure:
     caption : str
     mark_positions : list of lists of positions
         Positions of the marks at each step of the slider.
+    phone_svg : Markup or None
+        The figure as it is drawn for narrow screens; None if it is the same there.
     """
 
     svg: Markup
     caption: str
     mark_positions: list[list[SvgPosition]]
+    phone_svg: Markup | None = None
 
     @property
     def fits_half_width(self) -> bool:
@@ -109,6 +114,7 @@ def draw_figure(
     *,
     keep_title: bool = False,
     fit_phone: bool = False,
+    max_width: float = np.inf,
     keep_markers: bool = False,
 ) -> PageFigure:
     """Draw a display as SVG, with marks at the points of one step.
@@ -129,6 +135,8 @@ def draw_figure(
         Whether to keep the title (if the caption does not repeat it).
     fit_phone : bool
         Whether to limit the width to that of a phone screen; wider figures scroll.
+    max_width : float
+        Maximum width in inches otherwise.
     keep_markers : bool
         Whether to draw the markers of all points, each of which means something by itself; by
         default, at most twenty per line.
@@ -141,7 +149,9 @@ def draw_figure(
         name: value for name, value in rcParamsDefault.items() if not name.startswith("backend")
     }
     with rc_context(default_rc), reproducible_svg(element_prefix):
-        figure, panels = _plot_on_new_figure(display, keep_title=keep_title, fit_phone=fit_phone)
+        if fit_phone:
+            max_width = _PHONE_WIDTH
+        figure, panels = _plot_on_new_figure(display, max_width, keep_title=keep_title)
         if not keep_markers:
             _thin_markers(panels)
         _fix_layout(figure)
@@ -151,12 +161,28 @@ def draw_figure(
     return PageFigure(Markup(f"{svg.removesuffix('</svg>')}{marks}</svg>"), caption, positions)
 
 
+def draw_for_both_widths(
+    display: BaseDisplay,
+    phone_display: BaseDisplay,
+    element_prefix: str,
+    caption: str,
+    alt_text: str,
+    max_width: float = np.inf,
+) -> PageFigure:
+    """Draw a figure without marks twice: in its own width, and in that of a phone screen."""
+    wide = draw_figure(display, element_prefix, caption, alt_text, max_width=max_width)
+    narrow = draw_figure(
+        phone_display, f"{element_prefix}-phone", caption, alt_text, fit_phone=True
+    )
+    return replace(wide, phone_svg=narrow.svg)
+
+
 def _plot_on_new_figure(
-    display: BaseDisplay | Display, *, keep_title: bool, fit_phone: bool
+    display: BaseDisplay | Display, max_width: float, *, keep_title: bool
 ) -> tuple[style.Figure, Sequence[style.Axes]]:
     """Plot a display on a new figure of its size; also return the axes with data, its panels.
 
-    Without `keep_title`, the title is removed, since the caption repeats it.
+    The width is at most `max_width`, in inches. Without `keep_title`, the title is removed, since the caption repeats it.
     """
     from matplotlib import rc_context
 
@@ -164,9 +190,7 @@ def _plot_on_new_figure(
     width, height = _DEFAULT_SIZE
     if isinstance(display, BaseDisplay):
         width, height = display.figure_size()
-    if fit_phone:
-        width = min(width, _PHONE_WIDTH)
-    figure.set_size_inches(width, height)
+    figure.set_size_inches(min(width, max_width), height)
     with rc_context(style.STYLE):
         axes = figure.add_subplot()
     display.plot(ax=axes)
@@ -213,7 +237,10 @@ def _mark_positions(
     for step_points in points:
         step_positions = []
         for panel, x, y in step_points:
-            pixel = panels[panel].transData.transform((x, y)) / figure.dpi * _POINTS_PER_INCH
+            # A mark below the axis is on its lower end.
+            y_shown = max(y, panels[panel].get_ylim()[0])
+            pixel = panels[panel].transData.transform((x, y_shown))
+            pixel = pixel / figure.dpi * _POINTS_PER_INCH
             step_positions.append((round(float(pixel[0]), 1), round(float(height - pixel[1]), 1)))
         positions.append(step_positions)
     return positions
@@ -311,9 +338,7 @@ def expected_losses_figure(report: Report) -> PageFigure:
         level=report.audit.level,
         materiality=report.audit.materiality,
     )
-    return draw_figure(
-        display, element_prefix="e", caption=caption, alt_text=alt_text, fit_phone=True
-    )
+    return draw_for_both_widths(display, display, "e", caption, alt_text, _MAX_SUMMARY_WIDTH)
 
 
 def _describe_estimate(record: Mapping[str, Any]) -> str:
@@ -378,7 +403,6 @@ def correlation_figure(report: Report) -> PageFigure | None:
     if report.main.n_components < 2 or report.n_features > MAX_FEATURES:
         return None
     display = CorrelationCircleDisplay.from_moments(report.main_fit.subspace, report.moments)
-    display.width = _PHONE_WIDTH
     name = report.main.name
     caption = (
         f"Correlation of each feature with the first two components of {name}, over all rows. "
@@ -390,8 +414,8 @@ def correlation_figure(report: Report) -> PageFigure | None:
         for j in order
     )
     alt_text = f"Correlations with components 1 and 2 of {name}: {described}."
-    return draw_figure(
-        display, element_prefix="c", caption=caption, alt_text=alt_text, fit_phone=True
+    return draw_for_both_widths(
+        display, replace(display, width=_PHONE_WIDTH), "c", caption, alt_text
     )
 
 
@@ -429,24 +453,28 @@ def dimensions_figure(report: Report) -> PageFigure:
             f"{'' if report.main.is_pca else f', and under {name} at the selected one'}."
         )
     # At each step of the slider, one mark per group in its own panel: at the loss of the fair fit,
-    # or on the axis if the figure shows estimates, which that fit has at one dimension only.
+    # or below the axis if the figure shows estimates, which that fit has at one dimension only.
     groups = _drawn_groups(report)
     points: list[list[PanelPoint]] = []
     if curves.frontier is None:
         points = [
             [
-                (panel, step.n_components, 0.0 if curves.has_estimates else losses[g])
+                (panel, step.n_components, -np.inf if curves.has_estimates else losses[g])
                 for panel, g in enumerate(groups)
             ]
             for step, losses in zip(curves.steps, _loss_shares(report), strict=True)
         ]
-        caption += " The filled mark shows the slider's position."
+        place = " on the axis" if curves.has_estimates else ""
+        caption += f" The filled mark{place} shows the slider's position."
     _, n_panel_columns = style.grid_shape(len(groups))
+    alt_text = _describe_curves(report)
+    if not points:
+        return draw_for_both_widths(display, replace(display, n_columns=1), "d", caption, alt_text)
     return draw_figure(
         display,
         element_prefix="d",
         caption=caption,
-        alt_text=_describe_curves(report),
+        alt_text=alt_text,
         points=points,
         initial_step=curves.main_step,
         fit_phone=n_panel_columns <= _MAX_PHONE_COLUMNS,

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from math import isfinite
 
-from fairspan.auditing.audit_table import joint_level_note
+from fairspan.auditing.audit_table import COMMON_UNIT_NOTE, joint_level_note
 from fairspan.auditing.estimates import STATE_MEANINGS
 from fairspan.auditing.findings.finding import Finding
 from fairspan.auditing.intervals import share_of
@@ -135,6 +135,7 @@ def sentence_context(report: Report) -> dict[str, object]:
         "main_findings": main_findings,
         "inconclusive_state": INCONCLUSIVE,
         "state_meanings": STATE_MEANINGS,
+        "common_unit_note": COMMON_UNIT_NOTE,
         "joint_level_note": joint_level_note(report.audit.level, n_fair),
         "criteria_verdicts": verdicts,
         "criteria_outcomes": group_by_outcome(verdicts),

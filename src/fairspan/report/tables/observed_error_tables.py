@@ -108,9 +108,15 @@ def certificates_table(report: Report) -> Table:
     """Objective, bound and gap of every model."""
     certificates = [fit.certificate for fit in report.fits]
     number_columns = []
-    for name in ("objective", "lower_bound", "gap", "absolute_tol"):
+    headings = {
+        "objective": "objective",
+        "lower_bound": "lower bound",
+        "gap": "gap",
+        "absolute_tol": "tolerance",
+    }
+    for name, heading in headings.items():
         values = [getattr(certificate, name) for certificate in certificates]
-        number_columns.append(number_column(name.replace("_", " "), replace_nan_by_none(values)))
+        number_columns.append(number_column(heading, replace_nan_by_none(values)))
     solvers = [Cell(readable_name(c.solver), c.solver) for c in certificates]
     return Table(
         "Certificates",

@@ -95,11 +95,13 @@
     cell.style.setProperty("--strength", isKnown ? Math.abs(value) : 0);
   }
 
-  // ---- Make only scrollable boxes keyboard-focusable. ----
+  // ---- Make only scrollable boxes keyboard-focusable, and say that they scroll. ----
   function updateTabStops() {
     for (const box of document.querySelectorAll(".scroll, .figure-scroll, pre")) {
-      if (box.scrollWidth > box.clientWidth) box.tabIndex = 0;
+      const overflows = box.scrollWidth > box.clientWidth;
+      if (overflows) box.tabIndex = 0;
       else box.removeAttribute("tabindex");
+      box.classList.toggle("overflows", overflows && box.tagName !== "PRE");
     }
   }
   window.addEventListener("resize", updateTabStops);
