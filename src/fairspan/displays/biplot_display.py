@@ -223,7 +223,7 @@ class BiplotDisplay(BaseDisplay):
             self.arrow_tips(),
             self.features,
             max_labels=self.max_labels,
-            half_range=half_range,
+            half_ranges=(half_range, half_range),
             color=FOREGROUND,
         )
         axes.set_xlabel("component 1")

@@ -25,10 +25,13 @@ MAX_FEATURES = 2000
 """Largest number of features: more arrows cannot be told apart, and their p x p matrix is large."""
 
 _TITLE = "Correlation of each feature with the first two components"
-# Half the range of the axes: room for labels beyond the circle.
-_HALF_RANGE = 1.7
-# Height of a figure beyond its width, in inches.
-_EXTRA_HEIGHT = 0.3
+# Half the ranges of the axes: labels extend beyond the circle, most of all to its sides. A wide
+# figure has more room there, for each inch of its width, up to that of the longest labels.
+_HALF_HEIGHT = 1.25
+_HALF_WIDTH_PER_INCH = 0.33
+_HALF_WIDTHS = (1.4, 2.1)
+# Height of title, note and labels in inches.
+_EXTRA_HEIGHT = 1.4
 _TICKS = (-1.0, -0.5, 0.0, 0.5, 1.0)
 # Share of its variance from which a feature counts as represented.
 _REPRESENTED_SHARE = 0.5
@@ -181,8 +184,12 @@ class CorrelationCircleDisplay(BaseDisplay):
 
     def figure_size(self) -> tuple[float, float]:
         """Figure size in inches."""
-        # The axes are square; title, note and labels take the rest.
-        return self.width, self.width + _EXTRA_HEIGHT
+        return self.width, self.width * _HALF_HEIGHT / self._half_width + _EXTRA_HEIGHT
+
+    @property
+    def _half_width(self) -> float:
+        """Half the range of the horizontal axis."""
+        return float(np.clip(_HALF_WIDTH_PER_INCH * self.width, *_HALF_WIDTHS))
 
     def _draw(self, axes: Axes) -> Sequence[Axes]:
         angles = np.linspace(0, 2 * np.pi, 200)
@@ -191,19 +198,20 @@ class CorrelationCircleDisplay(BaseDisplay):
             axes.plot(radius * np.cos(angles), radius * np.sin(angles), color=MUTED, linewidth=1)
         axes.axhline(0, color=FOREGROUND, linewidth=0.6, zorder=1)
         axes.axvline(0, color=FOREGROUND, linewidth=0.6, zorder=1)
-        axes.set_xlim(-_HALF_RANGE, _HALF_RANGE)
-        axes.set_ylim(-_HALF_RANGE, _HALF_RANGE)
+        axes.set_xlim(-self._half_width, self._half_width)
+        axes.set_ylim(-_HALF_HEIGHT, _HALF_HEIGHT)
         axes.set_aspect("equal", adjustable="box")
         draw_feature_arrows(
             axes,
             self.correlations,
             self.features,
             max_labels=self.max_labels,
-            half_range=_HALF_RANGE,
+            half_ranges=(self._half_width, _HALF_HEIGHT),
             color=BLUE,
         )
         axes.set_xlabel(self._axis_label(0))
-        axes.set_ylabel(self._axis_label(1))
+        # In two lines, as the axis is not high.
+        axes.set_ylabel(self._axis_label(1).replace(" (", "\n("))
         format_ticks(axes)
         axes.set_xticks(_TICKS)
         axes.set_yticks(_TICKS)

@@ -72,7 +72,7 @@ def draw_feature_arrows(
     names: Sequence[str],
     *,
     max_labels: int,
-    half_range: float,
+    half_ranges: tuple[float, float],
     color: str,
 ) -> list[str]:
     """Draw an arrow from the origin for each feature, and label the longest.
@@ -86,8 +86,8 @@ def draw_feature_arrows(
     names : sequence of p str
     max_labels : int
         Maximum number of labels; those that would overlap a longer arrow's label are left out.
-    half_range : float
-        Half the range of each axis in data coordinates, about the origin.
+    half_ranges : (float, float)
+        Half the range of the x and of the y axis in data coordinates, about the origin.
     color : str
 
     Returns
@@ -95,8 +95,8 @@ def draw_feature_arrows(
     list of str
         Names of the labeled features, the longest arrow first.
     """
-    points_per_unit = _estimated_side(axes) / (2 * half_range)
-    corner = np.full(2, half_range * points_per_unit)
+    points_per_unit = _estimated_scale(axes, half_ranges)
+    corner = points_per_unit * np.array(half_ranges)
     lengths = np.hypot(*tips.T)
     shown_names = [_break_label(name) for name in plot_labels(names, _MAX_LETTERS)]
     placed: list[_Label] = []
@@ -153,11 +153,13 @@ def _places_along(tips: FloatArray) -> FloatArray:
     return np.asarray((steps[:, None, None] * tips).reshape(-1, 2))
 
 
-def _estimated_side(axes: Axes) -> float:
-    """Estimate the side of square axes in points, before the layout is known."""
+def _estimated_scale(axes: Axes, half_ranges: tuple[float, float]) -> float:
+    """Estimate the points per unit of axes with equal scales, before the layout is known."""
     figure = root_figure(axes)
+    width = available_width(axes) - _LABELS_WIDTH
     height = 72 * float(figure.bbox.height) / figure.dpi - _HEADER_HEIGHT
-    return max(min(available_width(axes) - _LABELS_WIDTH, height), 1.0)
+    half_width, half_height = half_ranges
+    return max(min(width / half_width, height / half_height), 1.0) / 2
 
 
 def _break_label(text: str) -> str:

@@ -295,9 +295,9 @@ def materiality_label(materiality: float) -> str:
     Examples
     --------
     >>> materiality_label(0.01)
-    'below the threshold of 1 %'
+    'below the 1 % threshold'
     """
-    return f"below the threshold of {format_tick(100 * materiality)} %"
+    return f"below the {format_tick(100 * materiality)} % threshold"
 
 
 def format_ticks(

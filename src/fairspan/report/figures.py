@@ -43,7 +43,7 @@ _DEFAULT_SIZE = (6.4, 4.6)
 # Maximum width, in points, of a figure shown in half of the page.
 _MAX_HALF_WIDTH = 480
 # Maximum width in inches of the figure in the summary, next to the verdict.
-_MAX_SUMMARY_WIDTH = 6.0
+_MAX_SUMMARY_WIDTH = 5.2
 # Figure width in inches at which text is legible on a phone.
 _PHONE_WIDTH = 4.2
 # Maximum number of panel columns on a phone.
@@ -406,7 +406,8 @@ def correlation_figure(report: Report) -> PageFigure | None:
     name = report.main.name
     caption = (
         f"Correlation of each feature with the first two components of {name}, over all rows. "
-        "Features whose arrow nearly reaches the circle are well represented."
+        "Features whose arrow nearly reaches the circle are well represented. Names without room are "
+        "left out; the table of loadings has all features."
     )
     order = np.argsort(-display.explained_shares, kind="stable")[:_MAX_DESCRIBED_FEATURES]
     described = "; ".join(
