@@ -458,4 +458,4 @@ def test_losses_that_do_not_matter_look_small(unit):
     assert end >= 4 * max(thresholds)
     # All losses together take less than a quarter of the axis.
     assert np.nanmax(display.values("_high")) < end / 4
-    assert any("below materiality, 1 %" in text for text in display_texts(display))
+    assert any("below the 1 % threshold" in text for text in display_texts(display))

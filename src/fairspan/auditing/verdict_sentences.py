@@ -330,14 +330,14 @@ def state_too_few_rows(pca: ModelResult, name: str, inconclusive: Sequence[Group
 
 
 def _describe_unidentified(model: ModelResult, groups: Sequence[GroupResult]) -> str:
-    """Describe the groups whose best subspace is not identified; empty if there are none."""
+    """Describe the groups whose best components are not determined; empty if there are none."""
     unidentified = [group for group in groups if group.is_identified is False]
     if not unidentified:
         return ""
     d = model.n_components
     return (
-        f" Eigenvalues {d} and {d + 1} of {quote_groups(unidentified)} may be equal, so that the "
-        "best subspace is not identified, and how many rows would settle this is unknown."
+        f" Components {d} and {d + 1} of {quote_groups(unidentified)} may hold equal variances, so "
+        f"that their best {d} are not determined, and how many rows would settle this is unknown."
     )
 
 

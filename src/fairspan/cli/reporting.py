@@ -202,7 +202,9 @@ def report_summary(report: Report, page: Path | None) -> str:
     dimensions = counted(report.main.n_components, "dimension")
     description = (
         f"{counted(rows.n_rows, 'row')} ({sizes}), {counted(rows.n_features, 'feature')}; PCA and "
-        f"{criteria} with {dimensions} each."
+        f"{criteria} with {dimensions} each. The loss of a group is the share of its variance that "
+        f"its own best {counted(report.main.n_components, 'component')} would keep, but the common "
+        "ones do not."
     )
     lines = [
         *wrap_text(printable(report.provenance.title), width),
@@ -213,12 +215,22 @@ def report_summary(report: Report, page: Path | None) -> str:
         lines += [report.audit.decision_table().to_text(width, paint), ""]
     if report.verdict is not None:
         lines += [*wrap_text(f"Verdict: {report.verdict}", width, "  "), ""]
+    lines += [*_describe_criteria(report, width), ""]
     for each in report.audit.findings:
         if each.model in (None, report.pca.name, report.main.name):
             lines += format_finding(each.code, each.severity, each.message, width, paint)
     if page is not None:
         lines += ["", f"Written to {printable(str(page))}"]
     return "\n".join(lines)
+
+
+def _describe_criteria(report: Report, width: int) -> list[str]:
+    """Say what each model of a report minimizes, a paragraph for each."""
+    lines = []
+    for fit in report.fits:
+        summary = fit.problem.criterion.formula.summary.removeprefix("This criterion ")
+        lines += wrap_text(f"{printable(fit.name)}: {summary}", width, "  ")
+    return lines
 
 
 def shell_command(words: Iterable[str]) -> str:
@@ -327,7 +339,7 @@ def demo_text(certificate: Certificate, result: Audit, data: Dataset) -> str:
     conclusion = (
         "On these rows, fair PCA reduces the largest loss of a group from "
         f"{ascii_share(loss_in_pca)} to {ascii_share(loss)} of its variance. "
-        "The certificate is in squared units of the standardized features."
+        "The certificate is in squared units."
     )
     parts = [
         _wrap("Does PCA harm any of the groups, and does a fair model help?", width),

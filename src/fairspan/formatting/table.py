@@ -44,8 +44,6 @@ _LAYOUTS = (
 )
 # Rows visible without scrolling in HTML.
 _MAX_VISIBLE_ROWS = 16
-# Columns up to which a table fits a phone screen. Pages stack the cells of wider ones there.
-_MAX_PHONE_COLUMNS = 3
 # Significant digits of sort keys: equal numbers may differ in the last digits by rounding errors.
 _SORT_DIGITS = 12
 _STYLE_SHEET = """\
@@ -253,7 +251,6 @@ class Table:
             "table",
             caption + self._head_to_html() + self._bodies_to_html(is_sortable=is_sortable) + foot,
             "sortable" if is_sortable else self.css_class,
-            "stacks" if self._stacks_on_phones else "",
         )
         box = _html_element(
             "div",
@@ -407,20 +404,8 @@ class Table:
                 "aside" if column.is_secondary else "",
                 "worst" if cell.is_worst else "",
             )
-            if self._stacks_on_phones:
-                attributes["data-label"] = display_name(column.full_heading)
             cells += _html_element("td", content, *classes, **attributes)
         return _html_element("tr", cells, css_class)
-
-    @property
-    def _stacks_on_phones(self) -> bool:
-        """Whether pages stack the cells of a row on a phone, each with the heading of its column.
-
-        The page changes the cells of tables with a class of their own, but for the decision table.
-        """
-        if self.css_class == "decisions":
-            return True
-        return len(self.columns) > _MAX_PHONE_COLUMNS and not self.css_class
 
 
 def _html_element(tag: str, content: str, *classes: str, **attributes: str) -> str:

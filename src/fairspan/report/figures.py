@@ -52,6 +52,9 @@ _MAX_PHONE_COLUMNS = 2
 _MAX_GROUPS_DRAWN = 12
 # Of those, maximum number in the summary, which shows two models of each next to the verdict.
 _MAX_GROUPS_IN_SUMMARY = 6
+# Maximum number of features whose arrows are drawn twice, for wide screens and for phones: more
+# would bloat the page.
+_MAX_FEATURES_DRAWN_TWICE = 30
 # Maximum number of features in the alternative text of a figure.
 _MAX_DESCRIBED_FEATURES = 20
 # Radius of the slider's mark in points: a single one, and those of several groups.
@@ -116,6 +119,7 @@ def draw_figure(
     fit_phone: bool = False,
     max_width: float = np.inf,
     keep_markers: bool = False,
+    phone_display: BaseDisplay | None = None,
 ) -> PageFigure:
     """Draw a display as SVG, with marks at the points of one step.
 
@@ -140,6 +144,8 @@ def draw_figure(
     keep_markers : bool
         Whether to draw the markers of all points, each of which means something by itself; by
         default, at most twenty per line.
+    phone_display : BaseDisplay, optional
+        Display to draw in addition, for narrow screens, if there are no marks.
     """
     from matplotlib import rc_context, rcParamsDefault
 
@@ -158,23 +164,13 @@ def draw_figure(
         svg = inline_svg(figure, element_prefix, alt_text)
     positions = _mark_positions(points, panels)
     marks = _mark_elements(positions[initial_step]) if positions else ""
-    return PageFigure(Markup(f"{svg.removesuffix('</svg>')}{marks}</svg>"), caption, positions)
-
-
-def draw_for_both_widths(
-    display: BaseDisplay,
-    phone_display: BaseDisplay,
-    element_prefix: str,
-    caption: str,
-    alt_text: str,
-    max_width: float = np.inf,
-) -> PageFigure:
-    """Draw a figure without marks twice: in its own width, and in that of a phone screen."""
-    wide = draw_figure(display, element_prefix, caption, alt_text, max_width=max_width)
-    narrow = draw_figure(
-        phone_display, f"{element_prefix}-phone", caption, alt_text, fit_phone=True
+    phone_svg = None
+    if phone_display is not None:
+        phone_prefix = f"{element_prefix}-phone"
+        phone_svg = draw_figure(phone_display, phone_prefix, caption, alt_text, fit_phone=True).svg
+    return PageFigure(
+        Markup(f"{svg.removesuffix('</svg>')}{marks}</svg>"), caption, positions, phone_svg
     )
-    return replace(wide, phone_svg=narrow.svg)
 
 
 def _plot_on_new_figure(
@@ -182,7 +178,8 @@ def _plot_on_new_figure(
 ) -> tuple[style.Figure, Sequence[style.Axes]]:
     """Plot a display on a new figure of its size; also return the axes with data, its panels.
 
-    The width is at most `max_width`, in inches. Without `keep_title`, the title is removed, since the caption repeats it.
+    The width is at most `max_width`, in inches. Without `keep_title`, the title is removed, since
+    the caption repeats it.
     """
     from matplotlib import rc_context
 
@@ -338,7 +335,14 @@ def expected_losses_figure(report: Report) -> PageFigure:
         level=report.audit.level,
         materiality=report.audit.materiality,
     )
-    return draw_for_both_widths(display, display, "e", caption, alt_text, _MAX_SUMMARY_WIDTH)
+    return draw_figure(
+        display,
+        "e",
+        caption,
+        alt_text,
+        max_width=_MAX_SUMMARY_WIDTH,
+        phone_display=display,
+    )
 
 
 def _describe_estimate(record: Mapping[str, Any]) -> str:
@@ -406,8 +410,8 @@ def correlation_figure(report: Report) -> PageFigure | None:
     name = report.main.name
     caption = (
         f"Correlation of each feature with the first two components of {name}, over all rows. "
-        "Features whose arrow nearly reaches the circle are well represented. Names without room are "
-        "left out; the table of loadings has all features."
+        "Features whose arrow nearly reaches the circle are well represented. Names without room "
+        "are left out; the table of loadings has all features."
     )
     order = np.argsort(-display.explained_shares, kind="stable")[:_MAX_DESCRIBED_FEATURES]
     described = "; ".join(
@@ -415,9 +419,10 @@ def correlation_figure(report: Report) -> PageFigure | None:
         for j in order
     )
     alt_text = f"Correlations with components 1 and 2 of {name}: {described}."
-    return draw_for_both_widths(
-        display, replace(display, width=_PHONE_WIDTH), "c", caption, alt_text
-    )
+    phone_display = replace(display, width=_PHONE_WIDTH)
+    if report.n_features > _MAX_FEATURES_DRAWN_TWICE:
+        return draw_figure(phone_display, "c", caption, alt_text)
+    return draw_figure(display, "c", caption, alt_text, phone_display=phone_display)
 
 
 def dimensions_figure(report: Report) -> PageFigure:
@@ -470,7 +475,8 @@ def dimensions_figure(report: Report) -> PageFigure:
     _, n_panel_columns = style.grid_shape(len(groups))
     alt_text = _describe_curves(report)
     if not points:
-        return draw_for_both_widths(display, replace(display, n_columns=1), "d", caption, alt_text)
+        phone_display = replace(display, n_columns=1)
+        return draw_figure(display, "d", caption, alt_text, phone_display=phone_display)
     return draw_figure(
         display,
         element_prefix="d",

@@ -146,13 +146,15 @@ def test_criteria_are_compared_by_losses_on_new_rows_and_variance_kept(report_wi
         limits = [told.expected_loss.low, told.expected_loss.high]
         interval = [100 * limit / told.observed_total_variance for limit in limits]
         assert ends == pytest.approx(interval, abs=0.06)
-        assert row[4].sort_value == min(each.observed_variance_kept for each in model.groups)
+        kept = [1 - each.expected_error_share.value for each in model.groups]
+        assert row[4].sort_value == np.nanmin(kept)
     X, groups = draw_rows_with_few()
     of_two = make_report(X[:400], groups[:400], 2, compare=[])
     table = expected_criteria_table(of_two)
     for row, model in zip(table.rows, of_two.audit.models, strict=True):
+        # What is kept and the error add up, as both are those on new rows.
         assert [row[4].sort_value, row[5].sort_value] == [
-            each.observed_variance_kept for each in model.groups
+            1 - each.expected_error_share.value for each in model.groups
         ]
 
 

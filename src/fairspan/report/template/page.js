@@ -42,6 +42,15 @@
     return [...filled.sort(compare), ...empty];
   }
 
+  // ---- Tables that are wider than a phone: there, each cell gets a line with its heading. ----
+  const maxPhoneColumns = 3;
+  for (const table of document.querySelectorAll("table:not([class]), .sortable, .decisions")) {
+    const headings = [...table.tHead.rows[0].cells].map((cell) => cell.textContent.trim());
+    if (headings.length <= maxPhoneColumns && !table.classList.contains("decisions")) continue;
+    table.classList.add("stacks");
+    for (const cell of table.querySelectorAll("td")) cell.dataset.label = headings[cell.cellIndex];
+  }
+
   // ---- Slider: shows the texts, marks and loadings of the selected step. ----
   const source = document.getElementById("slider-data");
   if (source) initSlider(JSON.parse(source.textContent));
