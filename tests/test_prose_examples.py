@@ -36,8 +36,8 @@ def test_a_verdict(fair_audit):
         "Harm, repair helps. On new data, PCA with 3 components loses 61.0 to 84.6 % more of the "
         "variance of 'few' (400 rows) than the 3 components that suit it best. Under fair, 'few' "
         "keeps 59.9 points more (50.2 to 69.7), and no group pays more than the threshold of "
-        "1.0 %: 'many' (3,000 rows) keeps 0.9 points less (0.9 to 0.99). Use fair: the largest loss "
-        "of a group is at most 15.4 % of the variance of 'few' (under PCA, 84.6 %)."
+        "1.0 %: 'many' (3,000 rows) keeps 0.9 points less (0.9 to 0.99). Use fair: the largest "
+        "loss of a group is at most 15.4 % of the variance of 'few' (under PCA, 84.6 %)."
     )
 
 

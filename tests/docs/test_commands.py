@@ -16,6 +16,7 @@ import pytest
 
 from fairspan import FairPCA, GroupMoments, audit, cli
 from fairspan.datasets import load_adult_by_race
+from fairspan.formatting.numbers import format_share, to_ascii
 from real_data import data_path
 
 ROOT = Path(__file__).parents[2]
@@ -154,8 +155,9 @@ def audited():
 
 
 def interval(group, estimate):
-    percent = 100 / group.observed_total_variance
-    return f"{estimate.low * percent:.1f} % to {estimate.high * percent:.1f} %"
+    shares = [limit / group.observed_total_variance for limit in (estimate.low, estimate.high)]
+    # No limit is rounded to the threshold.
+    return " to ".join(to_ascii(format_share(share, 0.01)) for share in shares)
 
 
 def describe_picture(audited):

@@ -332,12 +332,11 @@ def _describe_disparity(model: ModelResult, unit: Unit) -> str:
         difference = model.expected_disparity
         first, second = model.expected_disparity_pair
     difference = difference.without_rounding(model.rounding_bound)
-    larger, smaller = second, first
+    pair = [printable(format_group(label)) for label in (second, first)]
     if difference.value < 0:
-        larger, smaller = first, second
+        pair.reverse()
         difference = -difference
-    names = [printable(format_group(label)) for label in (larger, smaller)]
-    text = f"error of {names[0]} larger than of {names[1]} by "
+    text = f"error of {pair[0]} larger than of {pair[1]} by "
     if difference.value == 0:
         text = "largest difference in error between groups "
     if unit == "squared":

@@ -52,9 +52,6 @@ _MAX_PHONE_COLUMNS = 2
 _MAX_GROUPS_DRAWN = 12
 # Of those, maximum number in the summary, which shows two models of each next to the verdict.
 _MAX_GROUPS_IN_SUMMARY = 6
-# Maximum number of features whose arrows are drawn twice, for wide screens and for phones: more
-# would bloat the page.
-_MAX_FEATURES_DRAWN_TWICE = 30
 # Maximum number of features in the alternative text of a figure.
 _MAX_DESCRIBED_FEATURES = 20
 # Radius of the slider's mark in points: a single one, and those of several groups.
@@ -419,10 +416,7 @@ def correlation_figure(report: Report) -> PageFigure | None:
         for j in order
     )
     alt_text = f"Correlations with components 1 and 2 of {name}: {described}."
-    phone_display = replace(display, width=_PHONE_WIDTH)
-    if report.n_features > _MAX_FEATURES_DRAWN_TWICE:
-        return draw_figure(phone_display, "c", caption, alt_text)
-    return draw_figure(display, "c", caption, alt_text, phone_display=phone_display)
+    return draw_figure(display, "c", caption, alt_text)
 
 
 def dimensions_figure(report: Report) -> PageFigure:
