@@ -378,12 +378,11 @@ def state_misleading_data(
 
 
 def add_caveats(verdict: Verdict, findings: Sequence[Finding]) -> Verdict:
-    """Return the verdict with the caveats of findings, and the remedy of the first."""
-    summary = verdict.summary[0].lower() + verdict.summary[1:]
+    """Return the verdict followed by the caveats of findings, and the remedy of the first."""
     recommendation = verdict.recommendation[0].lower() + verdict.recommendation[1:]
     return replace(
         verdict,
-        summary=f"With the caveat that {_join_caveats(findings)}, {summary}",
+        summary=f"{verdict.summary} Caveat: {_join_caveats(findings)}.",
         recommendation=f"{findings[0].remedy} If the verdict does not change, {recommendation}",
     )
 
