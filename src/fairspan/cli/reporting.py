@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 from fairspan.auditing.audit import audit
 from fairspan.auditing.audit_result import Audit, format_finding
+from fairspan.auditing.estimates import STATE_MEANINGS
 from fairspan.auditing.group_names import ascii_share, format_group
 from fairspan.auditing.models import (
     AuditedModel,
@@ -29,6 +30,7 @@ from fairspan.cli.row_input import read_options_for
 from fairspan.datasets import Dataset, load_adult_by_race
 from fairspan.errors import MissingDependency
 from fairspan.formatting.messages import counted
+from fairspan.formatting.numbers import format_level
 from fairspan.formatting.terminal import output_width, wrap_text
 from fairspan.model.subspace import FairSubspace
 from fairspan.moments.group_moments import GroupMoments, compute_group_moments
@@ -216,6 +218,8 @@ def report_summary(report: Report, page: Path | None) -> str:
     if report.verdict is not None:
         lines += [*wrap_text(f"Verdict: {report.verdict}", width, "  "), ""]
     lines += [*_describe_criteria(report, width), ""]
+    if report.has_estimates:
+        lines += [*_describe_states(report, width), ""]
     for each in report.audit.findings:
         if each.model in (None, report.pca.name, report.main.name):
             lines += format_finding(each.code, each.severity, each.message, width, paint)
@@ -231,6 +235,20 @@ def _describe_criteria(report: Report, width: int) -> list[str]:
         summary = fit.problem.criterion.formula.summary.removeprefix("This criterion ")
         lines += wrap_text(f"{printable(fit.name)}: {summary}", width, "  ")
     return lines
+
+
+def _describe_states(report: Report, width: int) -> list[str]:
+    """Say what each state means that some group has, a paragraph for each."""
+    states = {group.state for model in report.audit.models for group in model.groups}
+    threshold = format_level(report.audit.materiality)
+    lines = []
+    for state, meaning in STATE_MEANINGS.items():
+        if state in states:
+            lines += wrap_text(f"{state}: {meaning}.", width, "  ")
+    return [
+        *lines,
+        *wrap_text(f"The threshold is {threshold} of the variance of the group.", width),
+    ]
 
 
 def shell_command(words: Iterable[str]) -> str:
@@ -339,7 +357,7 @@ def demo_text(certificate: Certificate, result: Audit, data: Dataset) -> str:
     conclusion = (
         "On these rows, fair PCA reduces the largest loss of a group from "
         f"{ascii_share(loss_in_pca)} to {ascii_share(loss)} of its variance. "
-        "The certificate is in squared units."
+        "The certificate proves that none is better, in squared units."
     )
     parts = [
         _wrap("Does PCA harm any of the groups, and does a fair model help?", width),
