@@ -150,7 +150,9 @@ def test_no_figure_is_rounded_to_zero_next_to_its_interval(kind, folds):
     # On a terminal no figure stands outside of the interval beside it.
     for shown in (text, str(result)):
         beside = re.findall(rf"({NUMBER})(?: %)?\s+({NUMBER}) to\s+({NUMBER})", shown)
-        beside += re.findall(rf"larger by ({NUMBER}) \(({NUMBER})\s+to\s+({NUMBER})\)", shown)
+        beside += re.findall(
+            rf"\bby ({NUMBER}) in\s+squared\s+units\s+\(({NUMBER})\s+to\s+({NUMBER})\)", shown
+        )
         assert beside
         for value, low, high in (map(float, each) for each in beside):
             assert value or low <= 0 <= high
@@ -220,7 +222,9 @@ def test_a_difference_names_the_larger_group_and_has_the_sign_of_its_interval():
         scaled = X * np.where(groups == larger, 2, 1)[:, None]
         found = audit(np.eye(3)[:1], scaled, groups, folds=None)
         heading = dict(found.table(unit="squared").sections)[0]
-        pattern = rf"{larger} larger by ({NUMBER}) \(({NUMBER}) to\s({NUMBER})\)"
+        smaller = "b" if larger == "a" else "a"
+        words = f"error of {larger} larger than of {smaller} by"
+        pattern = rf"{words} ({NUMBER}) in squared units \(({NUMBER}) to\s({NUMBER})\)"
         value, low, high = map(float, re.search(pattern, heading).groups())
         squares = (scaled[:, 1:] - scaled[:, 1:].mean(axis=0)) ** 2
         errors = [squares[groups == label].sum(axis=1).mean() for label in "ab"]
@@ -229,4 +233,4 @@ def test_a_difference_names_the_larger_group_and_has_the_sign_of_its_interval():
         # Errors of two groups are compared in one unit, also as shares.
         heading = dict(found.table().sections)[0]
         share = 100 * value / found.models[0].total_variance
-        assert f"{larger} larger by {share:.1f} % of the variance of all rows (" in heading
+        assert f"{words} {share:.1f} % of the variance of all rows (" in heading

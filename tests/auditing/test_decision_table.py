@@ -38,7 +38,12 @@ def test_effects_are_the_changes_in_error_as_shares_of_the_variance():
         change = fair.expected_change
         cell = cells["minimax_loss"]
         assert cell.sort_value == pytest.approx(change.value / fair.observed_total_variance)
-        assert (cell.detail, cell.attributes["data-state"]) == (fair.state, fair.state)
+        assert cell.attributes["data-state"] == fair.state
+        # The state is that of the loss, which is printed next to it.
+        word, left, _, state = cell.detail.replace("\xa0", " ").split(" ", 3)
+        assert (word, state) == ("loss", fair.state)
+        left_share = fair.expected_loss.value / fair.observed_total_variance
+        assert float(left) == pytest.approx(100 * left_share, abs=0.05)
         # The word carries the sign, so that the figures are positive.
         assert change.low > 0 or change.high < 0
         is_material = abs(change.value) > 0.01 * fair.observed_total_variance
