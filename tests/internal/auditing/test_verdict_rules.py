@@ -182,7 +182,7 @@ def test_no_verdict_ignores_a_finding_that_vetoes_it(plain, fair, kind, words):
             assert given == alone, code
             continue
         assert given.recommendation.startswith(found.remedy)
-        assert f"{found.caveat} ({code})" in given.summary.split("Caveat: ")[1]
+        assert given.summary.endswith(f"{found.caveat} ({code}).")
         if kind == "no material harm" and casts_doubt:
             assert given.kind == "inconclusive", code
             assert alone.recommendation not in given.recommendation
