@@ -63,11 +63,14 @@ class CriteriaOutcome:
         group that PCA harms most.
     helps : bool
         Whether they help this group.
+    harms_others : bool
+        Whether they harm a group that PCA is not shown to harm. They may help this group.
     """
 
     models: tuple[str, ...]
     phrase: str
     helps: bool
+    harms_others: bool
 
 
 @dataclass(frozen=True)
@@ -182,10 +185,12 @@ def group_by_outcome(verdicts: Sequence[Verdict]) -> list[CriteriaOutcome]:
         models = tuple(verdict.model for verdict in verdicts if verdict.kind == kind)
         if models:
             phrase = verb_form(len(models), *phrases)
-            outcomes.append(CriteriaOutcome(models, phrase, helps="help" in phrase))
+            shifts_harm = kind == "harm, repair shifts it"
+            outcomes.append(CriteriaOutcome(models, phrase, not shifts_harm, shifts_harm))
     others = tuple(verdict.model for verdict in verdicts if verdict.kind not in _OUTCOMES)
     if others:
-        outcomes.append(CriteriaOutcome(others, verb_form(len(others), *_NO_HELP), helps=False))
+        phrase = verb_form(len(others), *_NO_HELP)
+        outcomes.append(CriteriaOutcome(others, phrase, helps=False, harms_others=False))
     return outcomes
 
 

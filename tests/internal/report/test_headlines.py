@@ -132,6 +132,13 @@ def test_the_section_on_repair_says_of_every_criterion_what_it_does(report_of_th
     assert sentence_words("expected_criteria_lead", report) == (
         f"Only {names[1]} helps 'cid', which PCA harms, at no material cost to others."
     )
+    # A criterion that shifts the harm may help the group that PCA harms.
+    kinds = ["harm, repair does not help", "harm, repair shifts it"]
+    shifting = [Verdict(kind, "", "", name) for kind, name in zip(kinds, names, strict=True)]
+    shifted = replace(report, audit=replace(report.audit, verdicts=tuple(shifting)))
+    assert sentence_words("expected_criteria_lead", shifted) == (
+        "None of 2 criteria is shown to help 'cid', which PCA harms, without harming another group."
+    )
     first = f"{names[0][0].upper()}{names[0][1:]}"
     assert sentence_words("criteria_details", report) == f"{first} is not shown to help 'cid'."
 
