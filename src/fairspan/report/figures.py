@@ -332,13 +332,15 @@ def expected_losses_figure(report: Report) -> PageFigure:
         level=report.audit.level,
         materiality=report.audit.materiality,
     )
+    # A figure of more groups, those that are harmed, would bloat the page if it were drawn twice.
+    is_small = len(_drawn_groups(report, n_groups)) <= n_groups
     return draw_figure(
         display,
         "e",
         caption,
         alt_text,
         max_width=_MAX_SUMMARY_WIDTH,
-        phone_display=display,
+        phone_display=display if is_small else None,
     )
 
 
