@@ -680,10 +680,14 @@ class FairPCA(
         subspace = self.subspace_
         proportions = self.moments_.proportions
         check_orthonormal_components(subspace, requested)
-        second_moments, projector = second_moments_and_projector(subspace, self.moments_)
-        group_covariances = second_moments.compress(projector.basis)
+        if self._score_covariances is None:
+            second_moments, projector = second_moments_and_projector(subspace, self.moments_)
+            group_covariances = second_moments.compress(projector.basis)
+            total = float(proportions @ second_moments.traces)
+        else:
+            group_covariances = self._score_covariances
+            total = self.solution_.total_variance
         inside = np.asarray(np.tensordot(proportions, group_covariances, axes=1))
-        total = float(proportions @ second_moments.traces)
         n_outside = subspace.n_features - subspace.dimension
         residual_variance = total - float(self.explained_variance_.sum())
         if n_outside == 0 or not residual_variance > EIGENVALUE_ROUNDING * total:
@@ -876,12 +880,16 @@ class FairPCA(
         self.group_losses_ = certificate.losses
         self.disparity_ = signed_disparity(certificate.errors)
         self.moments_ = moments
+        # Moments of few rows refer to the rows of the caller, who may change them after the fit.
+        # Attributes that are computed on demand must not depend on them.
+        self._score_covariances = fit.score_covariances() if moments.has_row_coordinates else None
         # Whitening changes the coordinates of rows, not the components and variances above.
         if self.whiten:
             subspace = whiten_subspace(subspace, moments, pooled_variance)
         self.subspace_ = subspace
         self.solution_ = certificate
         self.solver_ = certificate.solver
+        moments.guard_rows()
 
     def _become(self, fitted: "FairPCA") -> "FairPCA":
         """Take over the state of a fitted copy, after nothing has raised; return this estimator."""

@@ -14,6 +14,7 @@ A fit has eight steps, each in its own package::
 """
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 
@@ -77,15 +78,23 @@ class Fit:
         """Certificate of the subspace."""
         return self.subspace.require_certificate()
 
+    @cached_property
+    def _projector(self) -> Projector:
+        """The projector in the coordinates of the problem."""
+        projector = self.subspace.projector
+        if self.coordinates is None:
+            return projector
+        # The second moments of the problem are in coordinates of the space that the rows span, so
+        # express the columns of the projector (of encoder and decoder) in them too.
+        return projector.with_stacked_columns(self.coordinates.project(projector.stacked_columns))
+
     def variance_kept(self) -> FloatArray:
         """Variance of each group that each component keeps, in the units of errors, (k, r)."""
-        projector = self.subspace.projector
-        if self.coordinates is not None:
-            # The second moments of the problem are in coordinates of the space that the rows span,
-            # so express the columns of the projector (of encoder and decoder) in them too.
-            projected_columns = self.coordinates.project(projector.stacked_columns)
-            projector = projector.with_stacked_columns(projected_columns)
-        return error_reduction_by_component(projector, self.problem.second_moments)
+        return error_reduction_by_component(self._projector, self.problem.second_moments)
+
+    def score_covariances(self) -> FloatArray:
+        """Second moments B'S_gB of each group along the basis of the projector, (k, r, r)."""
+        return self.problem.second_moments.compress(self._projector.basis)
 
 
 def fit_rows(rows: Rows | None, moments: Moments, settings: FitSettings) -> Fit:

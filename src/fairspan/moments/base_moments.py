@@ -349,6 +349,12 @@ class BaseMoments(GroupMeans, ABC):
             Whether the model is restricted to some directions.
         """
 
+    def guard_rows(self) -> None:  # noqa: B027
+        """Notice from now on if rows of the caller, to which the moments refer, have changed.
+
+        Does nothing here: only :class:`~fairspan.moments.wide.WideMoments` refer to such rows.
+        """
+
     @abstractmethod
     def reduce_to_row_space(self, n_components: int | float, center: Center) -> object:
         """Return coordinates of the span of the rows (a `RowSpace`) if these are fewer, else None.

@@ -29,6 +29,7 @@ from fairspan.linalg.double_double import divide, exact_sum
 from fairspan.linalg.rounding import CANCELLATION_RATIO
 from fairspan.moments.base_moments import no_group_labels_error
 from fairspan.moments.projector import encoder_columns
+from fairspan.moments.shifted_rows import ShiftedRows
 from fairspan.rows.blocks import rows_per_block
 from fairspan.rows.coded_labels import CodedLabels, LabelEncoder
 from fairspan.rows.group_limit import DEFAULT_GROUP_LIMIT, GroupLimit
@@ -54,7 +55,7 @@ class GroupRows:
     Attributes
     ----------
     label : Label
-    chunks : tuple of ((r, p) csr_array or array, (r,) array)
+    chunks : tuple of ((r, p) csr_array, array or ShiftedRows, (r,) array)
         Shifted rows in consecutive chunks, each with its positive weights.
     weight : float
         Total weight, n_g.
@@ -66,6 +67,8 @@ class GroupRows:
         Indices of the rows in the whole table.
     shift_correction : (p,) array or 0
         Exact shift minus `shift`, if rows were divided by a scale.
+    known_variances : (p,) array or None
+        :attr:`variances`, if they were found together with the mean.
     """
 
     label: Label
@@ -75,6 +78,7 @@ class GroupRows:
     shifted_mean: FloatArray
     row_indices: IndexArray
     shift_correction: FloatArray | float = 0.0
+    known_variances: FloatArray | None = None
 
     @classmethod
     def from_rows(
@@ -125,6 +129,8 @@ class GroupRows:
     @cached_property
     def variances(self) -> FloatArray:
         """Variance of each feature about the group mean, (p,)."""
+        if self.known_variances is not None:
+            return self.known_variances
         if self.is_sparse:  # a difference keeps the rows sparse, and their means are small
             squares = sum((chunk * chunk).T @ weights for chunk, weights in self.chunks)
             return np.asarray(np.maximum(squares / self.weight - self.shifted_mean**2, 0.0))
@@ -138,12 +144,22 @@ class GroupRows:
     def select_features(self, features: IndexArray) -> "GroupRows":
         """Select features by position."""
         shift_correction = np.zeros_like(self.shift) + self.shift_correction
+        variances = self.known_variances
         return replace(
             self,
-            chunks=tuple((chunk[:, features], weights) for chunk, weights in self.chunks),
+            chunks=tuple(
+                (
+                    chunk.select_features(features)
+                    if isinstance(chunk, ShiftedRows)
+                    else chunk[:, features],
+                    weights,
+                )
+                for chunk, weights in self.chunks
+            ),
             shift=self.shift[features],
             shifted_mean=self.shifted_mean[features],
             shift_correction=shift_correction[features],
+            known_variances=None if variances is None else variances[features],
         )
 
     def divided_by(self, scale: FloatArray) -> "GroupRows":
@@ -222,7 +238,7 @@ class GroupRows:
         for chunk, weights in self.chunks:
             # Chunks are shifted rows, about whose mean dense ones are centered first. Sparse ones
             # would become dense, so their mean is subtracted from the sum below.
-            rows = chunk if self.is_sparse else chunk - self.shifted_mean
+            rows = chunk if self.is_sparse else _to_dense(chunk) - self.shifted_mean
             weighted_rows = _sparse_diagonal(np.sqrt(weights / unit)) @ rows
             scatter = scatter + unit * _to_dense(weighted_rows.T @ weighted_rows)
         if self.is_sparse:
@@ -320,7 +336,8 @@ def _sparse_diagonal(values: FloatArray) -> Any:
 
 
 def _to_dense(rows: Any) -> Any:
-    return rows.toarray() if scipy.sparse.issparse(rows) else rows
+    """Return rows of any kind as an array."""
+    return rows if isinstance(rows, np.ndarray) else rows.toarray()
 
 
 def _column_shifts(rows: CsrArray, weights: FloatArray) -> FloatArray:

@@ -27,7 +27,7 @@ import numbers
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, ClassVar, Self, TypedDict, Unpack
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from scipy.linalg import blas, lapack, qr
@@ -35,25 +35,26 @@ from scipy.linalg import blas, lapack, qr
 from fairspan.errors import InvalidInput
 from fairspan.linalg.memory import check_memory, explain_memory_errors
 from fairspan.linalg.rounding import ANGLE_TOL, EPS, FIGURE_ROUNDING, RANK_TOL, SUM_ROUNDING
-from fairspan.moments.base_moments import BaseMoments, Center, RowSpread, check_magnitudes
+from fairspan.moments.base_moments import BaseMoments, Center, check_magnitudes
 from fairspan.moments.dropped_rows import no_complete_rows_error, warn_of_lost_groups
 from fairspan.moments.group_moments import GroupMoments, dense_moments
+from fairspan.moments.shifted_rows import ShiftedRows
 from fairspan.moments.sparse_scatter import (
     GroupRows,
     SparseSecondMoments,
-    blocks_in_cache,
     group_sparse_rows,
     row_indices_by_group,
 )
 from fairspan.rows.arrays import ArrayRows
 from fairspan.rows.attributes import ColumnKey
+from fairspan.rows.blocks import rows_per_block
 from fairspan.rows.frames import FrameRows
 from fairspan.rows.group_limit import DEFAULT_GROUP_LIMIT, GroupLimit
 from fairspan.rows.label_matching import KnownLabels
 from fairspan.rows.labels import Label, label_array
 from fairspan.rows.row_validation import to_finite_float64, to_numeric
 from fairspan.rows.sparse_rows import SparseRows
-from fairspan.typing import AnyArray, FloatArray, IndexArray
+from fairspan.typing import FloatArray, IndexArray
 
 # Largest accepted bound on ||Q'Q - I|| after Cholesky QR.
 MAX_ORTHOGONALITY_DEFECT = 3e-11
@@ -75,24 +76,15 @@ _MAX_MATRIX_ENTRIES = 3e8
 MAX_WIDE_FEATURES = 2500
 # Features that are compared first to see whether rows are distinct.
 _N_SAMPLED_FEATURES = 16
-# Features processed at a time when forming axes.
+# Features of which explicit axes are rotated at a time.
 _BLOCK_FEATURES = 2048
-
-
-class RowMomentsDetails(TypedDict, total=False):
-    """Optional fields of moments that keep their rows."""
-
-    feature_names: tuple[str, ...] | None
-    n_dropped: int
-    weight_exponent: int
-    row_spread: RowSpread | None
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class RowMoments(BaseMoments):
     """Moments that keep the rows instead of p x p matrices.
 
-    Offers what a fit needs of :class:`GroupMoments`. Contains all rows, so it cannot be merged or
+    Offers what a fit needs of :class:`GroupMoments`. Refers to all rows, so it cannot be merged or
     saved; the result of :meth:`to_dense` can.
 
     Attributes
@@ -168,11 +160,14 @@ class RowMoments(BaseMoments):
     @explain_memory_errors()
     def to_dense(self) -> GroupMoments:
         """Convert to dense `GroupMoments` (k p^2 entries), which can be merged and saved."""
-        check_memory(self.n_groups, self.n_features)
-        moments = dense_moments(self.group_rows, self.n_features, self.n_dropped)
+        moments = self._dense_moments(self.group_rows, self.n_features)
+        return replace(moments, feature_names=self.feature_names, skip_validation=True)
+
+    def _dense_moments(self, groups: Sequence[GroupRows], n_features: int) -> GroupMoments:
+        """Dense moments of these rows, in these or in other features."""
+        check_memory(self.n_groups, n_features)
         return replace(
-            moments,
-            feature_names=self.feature_names,
+            dense_moments(groups, n_features, self.n_dropped),
             weight_exponent=self.weight_exponent,
             row_spread=self.row_spread,
             skip_validation=True,
@@ -228,22 +223,22 @@ class SparseMoments(RowMoments):
 class WideMoments(RowMoments):
     """Moments of a wide table; a fit works in the row space, which is exact.
 
-    See :meth:`reduce_to_row_space`.
+    See :meth:`reduce_to_row_space`. The table is not copied.
 
     Attributes
     ----------
-    rows : (n, p) array
-        Shifted rows B, sorted by group.
+    rows : ShiftedRows
+        Rows B minus the first of them, sorted by group.
     """
 
-    rows: FloatArray
+    rows: ShiftedRows
     has_row_coordinates = True
 
     @classmethod
     def from_rows(
         cls, rows: ArrayRows | FrameRows, limit: GroupLimit = DEFAULT_GROUP_LIMIT
     ) -> "WideMoments":
-        """Build from complete rows, which are copied by group and shifted by the first of them.
+        """Build from complete rows, which are sorted by group and shifted by the first of them.
 
         Without the shift, a large offset of all rows would hide their variation.
 
@@ -258,75 +253,64 @@ class WideMoments(RowMoments):
         weights = np.ones(n) if rows.weights is None else rows.weights
         indices_by_group = row_indices_by_group(rows.groups, weights, limit)
         order = np.concatenate(list(indices_by_group.values()))
-        shift = values[order[0]].astype(np.float64)
+        shifted = ShiftedRows(values, order, shift=values[order[0]].astype(np.float64))
         # Infinity and NaN show in the means and are reported below.
         with np.errstate(over="ignore", invalid="ignore"):
-            shifted = _shift_rows(values, order, shift)
-            moments = cls._from_shifted_rows(
-                shift,
-                shifted,
-                indices_by_group,
-                weights[order],
+            moments = cls._from_groups(
+                _group_wide_rows(shifted, indices_by_group, weights[order]),
+                rows=shifted,
                 feature_names=rows.feature_names,
                 weight_exponent=rows.weight_exponent,
             )
-        # Raises the error of the first value that is not finite. Rows of zero weight, which are not
-        # copied, are validated too.
+        # Raises the error of the first value that is not finite. Rows of zero weight, which have no
+        # moments, are validated too.
         if len(order) < n or not np.isfinite(moments.means).all():
-            to_finite_float64(values, first_row=0, feature_names=rows.feature_names)
+            for start in range(0, n, rows_per_block(values.shape[1])):
+                block = values[start : start + rows_per_block(values.shape[1])]
+                to_finite_float64(block, start, rows.feature_names)
         return moments
 
-    @classmethod
-    def _from_shifted_rows(
-        cls,
-        shift: FloatArray,
-        rows: FloatArray,
-        indices_by_group: dict[Label, IndexArray],
-        weights: FloatArray,
-        **details: Unpack[RowMomentsDetails],
-    ) -> "WideMoments":
-        """Build from (n, p) rows minus `shift`, sorted by group, and the attributes in `details`.
-
-        `weights` are in the order of these rows. `indices_by_group` has the positions of each
-        group's rows in the whole table.
-        """
-        groups = []
-        start = 0
-        for label, indices in indices_by_group.items():
-            stop = start + len(indices)
-            groups.append(
-                GroupRows.from_rows(label, rows[start:stop], weights[start:stop], shift, indices)
+    def divided_by(self, scale: FloatArray) -> "WideMoments":
+        """Moments of the rows divided by `scale`, a (p,) array of positive numbers."""
+        rows = self.rows.divided_by(scale)
+        groups = [
+            replace(
+                group,
+                chunks=tuple((chunk.divided_by(scale), weights) for chunk, weights in group.chunks),
+                shift=rows.shift,
+                shifted_mean=group.shifted_mean / scale,
+                known_variances=group.variances / scale / scale,
             )
-            start = stop
-        return cls._from_groups(groups, rows=rows, **details)
-
-    def replace_features(
-        self, shift: FloatArray, rows: FloatArray, names: tuple[str, ...] | None = None
-    ) -> "WideMoments":
-        """Replace the features by other ones, such as coordinates of the same rows.
-
-        Parameters
-        ----------
-        shift : (m,) array
-            Point that was subtracted from the new features, such as their first row.
-        rows : (n, m) array
-            Values of the new features minus the shift, in the order of :attr:`rows`.
-        names : tuple of m str, optional
-        """
-        chunk_weights = [weights for group in self.group_rows for _, weights in group.chunks]
-        return self._from_shifted_rows(
-            shift,
-            rows,
-            {group.label: group.row_indices for group in self.group_rows},
-            np.concatenate(chunk_weights),
-            feature_names=names,
+            for group in self.group_rows
+        ]
+        return self._from_groups(
+            groups,
+            rows=rows,
+            feature_names=self.feature_names,
+            n_dropped=self.n_dropped,
             weight_exponent=self.weight_exponent,
             row_spread=self.row_spread,
         )
 
-    def divided_by(self, scale: FloatArray) -> "WideMoments":
-        """Moments of the rows divided by `scale`, a (p,) array of positive numbers."""
-        return self.replace_features(self.shift / scale, self.rows / scale, self.feature_names)
+    def moments_of_coordinates(self, coordinates: FloatArray) -> GroupMoments:
+        """Dense moments of (n, m) coordinates of the rows, in the order of :attr:`rows`."""
+        no_shift = np.zeros(coordinates.shape[1])  # coordinates are relative to the shift
+        groups = []
+        start = 0
+        for group in self.group_rows:
+            stop = start + len(group.row_indices)
+            weights = np.concatenate([weights for _, weights in group.chunks])
+            groups.append(
+                GroupRows.from_rows(
+                    group.label, coordinates[start:stop], weights, no_shift, group.row_indices
+                )
+            )
+            start = stop
+        return self._dense_moments(groups, coordinates.shape[1])
+
+    def guard_rows(self) -> None:
+        """From now on, raise InvalidInput if rows that are read again have changed."""
+        self.rows.guard()
 
     def in_features(self) -> GroupMoments:
         """Dense moments, for problems that depend on the features."""
@@ -351,7 +335,7 @@ class WideMoments(RowMoments):
     @property
     def shift(self) -> FloatArray:
         """Shift: the first row, (p,)."""
-        return self.group_rows[0].shift
+        return self.rows.shift
 
     @cached_property
     def row_space(self) -> "RowSpace":
@@ -364,8 +348,9 @@ class WideMoments(RowMoments):
         # All rows equal the shift, and are zero after subtracting it. Means and variances are zero
         # then; these are known already, and rarely zero otherwise.
         has_spread = self.variances.any() or any(g.shifted_mean.any() for g in self.group_rows)
-        if not has_spread and not self.rows.any():
-            no_coordinates = np.empty((len(self.rows), 0))
+        n = self.rows.shape[0]
+        if not has_spread and not any(block.any() for _, block in self.rows.blocks()):
+            no_coordinates = np.empty((n, 0))
             no_axes = np.empty((self.n_features, 0))
             return RowSpace(
                 self,
@@ -375,22 +360,22 @@ class WideMoments(RowMoments):
             )
         # `first` has the index of each distinct row, and `inverse` that of each row among these.
         first, inverse = distinct_rows(self.rows)
-        if len(first) == len(self.rows):
+        if len(first) == n:
             return self._span(self.rows)
         # Equal rows have equal coordinates, which are computed once. The first of them stands for
         # all in the weighted sums that are the axes; the others get weight zero.
         row_space = self._span(self.rows[first])
-        row_weights = np.zeros((len(self.rows), row_space.row_weights.shape[1]))
+        row_weights = np.zeros((n, row_space.row_weights.shape[1]))
         row_weights[first] = row_space.row_weights
         row_coordinates = row_space.row_coordinates[inverse]
         return replace(row_space, row_coordinates=row_coordinates, row_weights=row_weights)
 
-    def _span(self, distinct: FloatArray) -> "RowSpace":
+    def _span(self, distinct: ShiftedRows) -> "RowSpace":
         """Return the row space of distinct shifted rows, of which the first is zero.
 
         Cholesky QR is faster; Householder QR takes over where it loses too many digits.
         """
-        gram = blas.dsyrk(1.0, distinct.T, trans=1, lower=1)
+        gram = distinct.gram()
         row_norms = np.sqrt(np.diag(gram))
         row_space = self._span_by_cholesky_qr(distinct, gram, row_norms)
         if row_space is None:
@@ -398,7 +383,7 @@ class WideMoments(RowMoments):
         return row_space
 
     def _span_by_cholesky_qr(
-        self, distinct: FloatArray, gram: FloatArray, row_norms: FloatArray
+        self, distinct: ShiftedRows, gram: FloatArray, row_norms: FloatArray
     ) -> "RowSpace | None":
         """Row space by Cholesky QR from the Gram matrix; None if that is not accurate enough.
 
@@ -420,7 +405,7 @@ class WideMoments(RowMoments):
             return None
         return row_space
 
-    def _span_by_householder_qr(self, distinct: FloatArray, row_norms: FloatArray) -> "RowSpace":
+    def _span_by_householder_qr(self, distinct: ShiftedRows, row_norms: FloatArray) -> "RowSpace":
         """Row space by Householder QR of the rows: slower, but with twice the digits.
 
         Cholesky QR loses them in the Gram matrix, which squares the condition number of the rows.
@@ -430,13 +415,14 @@ class WideMoments(RowMoments):
 
         Parameters
         ----------
-        distinct : (n, p) array
+        distinct : ShiftedRows
             Rows minus the first row, without repetitions.
         row_norms : (n,) array
             Norms of these rows; that of the first is zero.
         """
-        divisors = np.where(row_norms > 0, row_norms, 1.0)
-        axes, upper = qr((distinct / divisors[:, None]).T, mode="economic", check_finite=False)
+        unit_rows = distinct.toarray()
+        unit_rows /= np.where(row_norms > 0, row_norms, 1.0)[:, None]
+        axes, upper = qr(unit_rows.T, mode="economic", overwrite_a=True, check_finite=False)
         # Pivot in the small factor; pivoting the tall matrix is slow.
         rotation, upper, order = qr(upper, mode="economic", pivoting=True, check_finite=False)
         # Shorter components of unit rows are rounding error.
@@ -444,11 +430,15 @@ class WideMoments(RowMoments):
         coordinates = np.empty((len(row_norms), rank))
         coordinates[order] = upper[:rank].T
         coordinates *= row_norms[:, None]
+        # In place, since the axes are as large as the table.
+        for start in range(0, self.n_features, _BLOCK_FEATURES):
+            block = axes[start : start + _BLOCK_FEATURES]
+            block[:, :rank] = block @ rotation[:, :rank]
         row_space = RowSpace(
             self,
             row_coordinates=coordinates,
             row_weights=coordinates[:, :0],  # no axis is a weighted sum of rows
-            explicit_axes=axes @ rotation[:, :rank],
+            explicit_axes=axes[:, :rank],
         )
         row_space = row_space.with_error_bounds(distinct, row_norms)
         # Errors of both kinds are relative: to unit axes, and to the length of the rows.
@@ -462,7 +452,7 @@ class WideMoments(RowMoments):
         return row_space
 
     def _axes_by_cholesky_qr(
-        self, distinct: FloatArray, gram: FloatArray, row_norms: FloatArray
+        self, distinct: ShiftedRows, gram: FloatArray, row_norms: FloatArray
     ) -> "RowSpace | None":
         """Cholesky QR from the Gram matrix of unit rows; None if they are nearly dependent.
 
@@ -480,9 +470,11 @@ class WideMoments(RowMoments):
             # Second round: orthonormalize the axes of the first, formed block by block.
             # `axes_gram` gets their lower triangle of products.
             axes_gram = np.zeros_like(gram)
-            for start in range(0, self.n_features, _BLOCK_FEATURES):
-                block = (distinct[1:, start : start + _BLOCK_FEATURES] / row_norms[:, None]).T
-                axes = blas.dtrmm(1.0, inverse, block, side=1, lower=1, trans_a=1, overwrite_b=1)
+            for _, block in distinct.blocks():
+                unit_rows = block[1:] / row_norms[:, None]
+                axes = blas.dtrmm(
+                    1.0, inverse, unit_rows.T, side=1, lower=1, trans_a=1, overwrite_b=1
+                )
                 axes_gram += blas.dsyrk(1.0, axes, trans=1, lower=1)
             second_factor, second_inverse = _cholesky_with_inverse(axes_gram)
             lower = lower @ second_factor
@@ -565,38 +557,68 @@ class WideMoments(RowMoments):
         return compact_moments, compact_point, compact_basis
 
 
-def _shift_rows(values: AnyArray, order: IndexArray, shift: FloatArray) -> FloatArray:
-    """Copy rows in a given order and subtract the shift, the first of them.
+def _group_wide_rows(
+    rows: ShiftedRows, indices_by_group: dict[Label, IndexArray], weights: FloatArray
+) -> list[GroupRows]:
+    """Split rows that are sorted by group, in one pass over them.
 
-    If all rows are equal, the result is a read-only view of a single row of zeros.
+    Records the checksums of the rows.
+
+    Parameters
+    ----------
+    rows : ShiftedRows
+    indices_by_group : dict of label to array of int
+        Positions of the rows of each group in the whole table.
+    weights : (n,) array
+        Positive weights of `rows`.
     """
-    blocks = list(blocks_in_cache(len(order), len(shift)))
-    # Ends at the first block with another row.
-    if all((values[order[block]] == shift).all() for block in blocks):
-        return np.broadcast_to(np.zeros(len(shift)), (len(order), len(shift)))
-    shifted = np.empty((len(order), len(shift)))
-    for block in blocks:
-        np.subtract(values[order[block]], shift, out=shifted[block])
-    return shifted
+    k = len(indices_by_group)
+    stops = np.cumsum([len(indices) for indices in indices_by_group.values()]).tolist()
+    positions = [slice(start, stop) for start, stop in zip([0, *stops], stops, strict=False)]
+    group_weights = [float(weights[part].sum()) for part in positions]
+    means = np.empty((k, rows.shape[1]))
+    variances = np.empty_like(means)
+    for features, block in rows.blocks():
+        rows.record_checksum(features, block)
+        for group, part in enumerate(positions):
+            deviations = block[part]
+            mean = weights[part] @ deviations / group_weights[group]
+            deviations -= mean  # in place, as the next block overwrites them anyway
+            squares = np.square(deviations, out=deviations)
+            means[group, features] = mean
+            variances[group, features] = weights[part] @ squares / group_weights[group]
+    return [
+        GroupRows(
+            label,
+            ((rows[positions[group]], weights[positions[group]]),),
+            group_weights[group],
+            rows.shift,
+            means[group],
+            indices,
+            known_variances=variances[group],
+        )
+        for group, (label, indices) in enumerate(indices_by_group.items())
+    ]
 
 
-def distinct_rows(rows: FloatArray) -> tuple[IndexArray, IndexArray]:
+def distinct_rows(rows: ShiftedRows) -> tuple[IndexArray, IndexArray]:
     """Return the first index of each distinct row, and for each row the distinct row it equals.
 
     Parameters
     ----------
-    rows : (n, p) array
+    rows : ShiftedRows
 
     Examples
     --------
-    >>> distinct_rows(np.array([[1.0, 2.0], [1.0, 3.0], [1.0, 2.0]]))
+    >>> table = np.array([[1.0, 2.0], [1.0, 3.0], [1.0, 2.0]])
+    >>> distinct_rows(ShiftedRows(table, np.arange(3), shift=table[0]))
     (array([0, 1]), array([0, 1, 0]))
     """
     n, p = rows.shape
     all_indices = np.arange(n)
     # Distinct rows nearly always differ in a few features already.
     n_sampled = min(p, _N_SAMPLED_FEATURES)
-    sampled = rows[:, np.arange(n_sampled) * (p - 1) // max(n_sampled - 1, 1)]
+    sampled = rows.select_features(np.arange(n_sampled) * (p - 1) // max(n_sampled - 1, 1))
     # A single feature with distinct values is the fastest proof that rows are distinct.
     if (np.diff(np.sort(sampled, axis=0), axis=0) > 0).all(axis=0).any():
         return all_indices, all_indices
@@ -611,10 +633,10 @@ def distinct_rows(rows: FloatArray) -> tuple[IndexArray, IndexArray]:
     first_equal = all_indices.copy()
     by_hash: dict[int, list[int]] = {}
     for row in candidates.tolist():
-        key = hash((rows[row] + 0.0).tobytes())  # adding zero turns -0.0 into 0.0
-        same_hash = by_hash.setdefault(key, [])
+        values = rows[[row]].toarray() + 0.0  # turns -0.0 into 0.0
+        same_hash = by_hash.setdefault(hash(values.tobytes()), [])
         for other in same_hash:
-            if np.array_equal(rows[other], rows[row]):
+            if np.array_equal(rows[[other]].toarray(), values):
                 first_equal[row] = other
                 break
         else:
@@ -708,8 +730,7 @@ class RowSpace:
         m = self.n_axes + self.n_padding
         rows = np.zeros((n, m))
         rows[:, :r] = self.row_coordinates
-        no_shift = np.zeros(m)  # coordinates are relative to the shift of the rows already
-        moments = self.moments_of_rows.replace_features(no_shift, rows).to_dense()
+        moments = self.moments_of_rows.moments_of_coordinates(rows)
         squares = np.einsum("ij,ij->i", rows, rows)
         # Sums of rows are rounded relative to the distance of rows from the shift.
         rms_distance = np.sqrt(squares.sum() / len(squares))
@@ -728,7 +749,7 @@ class RowSpace:
             moments = replace(moments, scatters=scatters, skip_validation=True)
         return moments
 
-    def with_error_bounds(self, distinct: FloatArray, row_norms: FloatArray) -> "RowSpace":
+    def with_error_bounds(self, distinct: ShiftedRows, row_norms: FloatArray) -> "RowSpace":
         """Return a copy with probabilistic bounds on ||Q'Q - I|| and on the span residual.
 
         Q are the axes without padding, as columns; the span residual is the distance of rows from
@@ -738,7 +759,7 @@ class RowSpace:
 
         Parameters
         ----------
-        distinct : (n, p) array
+        distinct : ShiftedRows
             Shifted rows without repetitions, of which :attr:`row_coordinates` are the coordinates.
         row_norms : (n,) array
             Norms of these rows.
@@ -747,15 +768,14 @@ class RowSpace:
         axis_probes = rng.standard_normal((self.n_axes, _N_PROBES))
         n_features = len(self.explicit_axes)  # (p, e), even if there are no explicit axes
         feature_probes = rng.standard_normal((n_features, _N_PROBES))
-        # Axes may be weighted sums of rows, with weights for the distinct ones only.
-        row_space = self
-        if distinct is not self.moments_of_rows.rows:
-            row_space = replace(self, moments_of_rows=replace(self.moments_of_rows, rows=distinct))
         # Twice: products with the squared matrix give a sharper bound.
-        deviation = row_space._gram_deviation(axis_probes)
-        squared_deviation = row_space._gram_deviation(deviation)
-        projected_probes = row_space._project_on_axes(feature_probes)
-        residual = distinct @ feature_probes - self.row_coordinates @ projected_probes
+        deviation, products = self._gram_deviation(axis_probes, distinct, feature_probes)
+        squared_deviation, _ = self._gram_deviation(deviation, distinct, feature_probes[:, :0])
+        # Axes are explicit, or weighted sums of the distinct rows.
+        projected_probes = self.row_weights.T @ products
+        if not self.row_weights.size:
+            projected_probes = self.explicit_axes.T @ feature_probes
+        residual = products - self.row_coordinates @ projected_probes
         residual /= np.where(row_norms > 0, row_norms, 1.0)[:, None]
         return replace(
             self,
@@ -763,9 +783,22 @@ class RowSpace:
             relative_span_residual=_norm_bound(residual),
         )
 
-    def _gram_deviation(self, columns: FloatArray) -> FloatArray:
-        """Return (Q'Q - I)C of columns C, one row per axis."""
-        return self._project_on_axes(self._lift_axes(columns)) - columns
+    def _gram_deviation(
+        self, columns: FloatArray, distinct: ShiftedRows, feature_columns: FloatArray
+    ) -> tuple[FloatArray, FloatArray]:
+        """Return (Q'Q - I)C of columns C, one row per axis, and products of rows with features.
+
+        Both are found in one pass over the distinct rows. `columns` are (r, q), `feature_columns`
+        (p, s).
+        """
+        if not self.row_weights.size:
+            deviation = self.explicit_axes.T @ (self.explicit_axes @ columns) - columns
+            if not feature_columns.size:
+                return deviation, feature_columns
+            return deviation, distinct @ feature_columns
+        q = columns.shape[1]
+        images = distinct.lift_and_multiply(self.row_weights @ columns, feature_columns)
+        return self.row_weights.T @ images[:, :q] - columns, images[:, q:]
 
     def span_residuals(self) -> FloatArray:
         """Bound on the RMS distance of each group's rows from the span, shape (k,)."""
