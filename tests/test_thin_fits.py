@@ -1,6 +1,7 @@
 """Fits of rows that are fewer than their features: in coordinates, those of p x p matrices."""
 
 import json
+import pickle
 import subprocess
 import sys
 from dataclasses import replace
@@ -465,6 +466,48 @@ def test_batches_of_partial_fit_may_share_an_array():
     np.testing.assert_allclose(
         fair.group_errors_, FairPCA(2).fit_moments(whole).group_errors_, rtol=1e-9
     )
+
+
+@pytest.mark.parametrize("scale", [False, True])
+def test_a_table_that_is_changed_after_the_fit_changes_no_model(scale):
+    kept, labels, weights = rows(25)
+    X = kept.copy()
+    given = {"sensitive_features": labels, "sample_weight": weights}
+    fair = FairPCA(3, scale=scale).fit(X, **given)
+    expected = FairPCA(3, scale=scale).fit(kept, **given)
+    curve = frontier(X, 2, sensitive_features=labels)
+    X[::2] *= 3.0
+    for model in (fair, pickle.loads(pickle.dumps(fair))):
+        for name, value in vars(expected).items():
+            if isinstance(value, np.ndarray):
+                np.testing.assert_array_equal(getattr(model, name), value)
+        assert model.noise_variance_ == expected.noise_variance_
+        np.testing.assert_array_equal(model.get_covariance(), expected.get_covariance())
+        np.testing.assert_array_equal(model.get_precision(), expected.get_precision())
+        np.testing.assert_array_equal(model.transform(kept), expected.transform(kept))
+        np.testing.assert_array_equal(model.score_samples(kept), expected.score_samples(kept))
+        # Other fits of the same rows would be wrong.
+        with pytest.raises(InvalidInput, match=r"rows have changed.*Fit again"):
+            FairPCA(2).fit_moments(model.moments_)
+        with pytest.raises(InvalidInput, match="rows have changed"):
+            model.partial_fit(kept, **given)
+    with pytest.raises(InvalidInput, match="rows have changed"):
+        curve.subspace(0)
+    # With the rows as they were, all of this works again.
+    X[:] = kept
+    again = FairPCA(2).fit_moments(fair.moments_)
+    np.testing.assert_allclose(again.group_errors_, FairPCA(2).fit(kept, **given).group_errors_)
+    assert curve.subspace(0).dimension == 2
+    counts = fair.partial_fit(kept, **given).moments_.counts
+    assert counts.sum() == 2 * len(kept)
+
+
+def test_covariances_of_few_rows_are_those_of_matrices():
+    X, labels, weights = rows(26)
+    for settings in ({}, {"center": "group"}, {"center": "none"}, {"scale": True}):
+        thin, dense = fit_both(X, labels, weights, **settings)
+        assert thin.noise_variance_ == pytest.approx(dense.noise_variance_, rel=1e-8)
+        np.testing.assert_allclose(thin.get_covariance(), dense.get_covariance(), atol=1e-6)
 
 
 def test_moments_of_another_estimator_are_accepted_in_any_representation():

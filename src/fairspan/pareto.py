@@ -444,6 +444,8 @@ def frontier(
         points, max_deviation, n_solved = frontier_vertices(problem, tol * problem.total_variance)
     errors = np.array([point.errors for point in points])
     weights = np.array([point.weights for point in points])
+    # Subspaces of the curve are found on demand, perhaps from rows of the caller.
+    moments.guard_rows()
     return Frontier(
         errors=errors,
         weights=weights / weights.sum(axis=1, keepdims=True),

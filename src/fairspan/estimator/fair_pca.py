@@ -243,8 +243,10 @@ class FairPCA(
     moments_ : GroupMoments, SparseMoments or WideMoments
         SparseMoments for sparse rows with more than 1500 features, whose solution is at best
         estimated. WideMoments for rows in memory with more than 100 features that are at most 0.8
-        times as many as the features. Both hold the rows, so save `subspace_` rather than the
-        estimator; `moments_.to_dense()` can be merged and saved.
+        times as many as the features. Both keep the rows, so save `subspace_` rather than the
+        estimator; `moments_.to_dense()` can be merged and saved. WideMoments refer to X instead of
+        copying it: if X has been changed, they raise InvalidInput, while the model itself remains
+        as it was fitted.
     subspace_ : FairSubspace
         The projection alone, to save or deploy.
     solution_ : Certificate

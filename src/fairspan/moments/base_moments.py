@@ -349,7 +349,7 @@ class BaseMoments(GroupMeans, ABC):
             Whether the model is restricted to some directions.
         """
 
-    def guard_rows(self) -> None:  # noqa: B027
+    def guard_rows(self) -> None:
         """Notice from now on if rows of the caller, to which the moments refer, have changed.
 
         Does nothing here: only :class:`~fairspan.moments.wide.WideMoments` refer to such rows.

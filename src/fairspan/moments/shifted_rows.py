@@ -20,9 +20,9 @@ from fairspan.typing import AnyArray, FloatArray, IndexArray
 
 # Entries of a block, which is formed in cache: 1 MB ...
 _BLOCK_ENTRIES = 2**17
-# ... unless it had fewer columns than these: the products of n rows with each other, n^2 numbers,
-# are updated once a block, and must not take longer to read and write than to compute.
-_MIN_BLOCK_FEATURES = 256
+# ... unless it had fewer columns than these. Products of n rows with each other, n^2 numbers, are
+# updated once a block: with 128 columns they are computed as fast as from all columns at once.
+_MIN_BLOCK_FEATURES = 128
 # Odd number whose multiples, modulo 2^64, are the constants of the features in checksums: 2^64
 # divided by the golden ratio, which spreads them evenly.
 _CHECKSUM_STEP = np.uint64(0x9E37_79B9_7F4A_7C15)
@@ -127,20 +127,31 @@ class ShiftedRows:
         InvalidInput
             The rows have changed since the fit.
         """
+        if self._is_sorted:
+            yield from self._blocks_of_table()
+            return
+        buffer = np.empty(len(self.order) * self._buffer_features)
         for features, block in self._blocks_of_table():
-            yield features, block if self._is_sorted else block[self._ranks]
+            ordered = buffer[: block.size].reshape(block.shape)
+            # All ranks are valid, and with this mode `out` is not buffered.
+            yield features, np.take(block, self._ranks, axis=0, out=ordered, mode="clip")
+
+    @property
+    def _buffer_features(self) -> int:
+        """Number of features of the largest block."""
+        return min(self._block_features, self.shape[1])
 
     def _blocks_of_table(self) -> Iterator[tuple[slice, FloatArray]]:
         """Iterate over blocks of columns of the rows in the order of the table."""
         n, p = self.shape
-        buffer = np.empty(n * min(self._block_features, p))
+        buffer = np.empty(n * self._buffer_features)
         has_all_rows = n == len(self.values)
         for index, start in enumerate(range(0, p, self._block_features)):
             features = slice(start, min(start + self._block_features, p))
             values = self.values[:, features]
             if not has_all_rows:
                 values = values[self._table_order]
-            block = buffer[: n * values.shape[1]].reshape(values.shape)
+            block = buffer[: values.size].reshape(values.shape)
             np.subtract(values, self.table_shift[features], out=block, casting="same_kind")
             if self._checksums.is_enforced:
                 self._compare_with_checksums(index, block)
@@ -172,15 +183,11 @@ class ShiftedRows:
         """Lower triangle of BB', shape (n, n)."""
         n = self.shape[0]
         products = np.zeros((n, n), order="F")
-        for _, block in self._blocks_of_table():
+        for _, block in self.blocks():
             products = blas.dsyrk(
                 1.0, block.T, beta=1.0, c=products, trans=1, lower=1, overwrite_c=1
             )
-        if self._is_sorted:
-            return products
-        # Sorted rows may have their product in the other triangle.
-        products += np.tril(products, -1).T
-        return products[np.ix_(self._ranks, self._ranks)]
+        return products
 
     def lift_and_multiply(self, columns: FloatArray, feature_columns: FloatArray) -> FloatArray:
         """Multiply the rows B by the columns B'C and F in one pass over them.

@@ -633,10 +633,10 @@ def distinct_rows(rows: ShiftedRows) -> tuple[IndexArray, IndexArray]:
     first_equal = all_indices.copy()
     by_hash: dict[int, list[int]] = {}
     for row in candidates.tolist():
-        values = rows[[row]].toarray() + 0.0  # turns -0.0 into 0.0
+        values = rows[row : row + 1].toarray() + 0.0  # turns -0.0 into 0.0
         same_hash = by_hash.setdefault(hash(values.tobytes()), [])
         for other in same_hash:
-            if np.array_equal(rows[[other]].toarray(), values):
+            if np.array_equal(rows[other : other + 1].toarray(), values):
                 first_equal[row] = other
                 break
         else:

@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from fairspan.moments.shifted_rows import ShiftedRows
 from fairspan.moments.wide import distinct_rows
 
 
@@ -11,7 +12,7 @@ def test_equal_rows_are_found_among_near_ones() -> None:
     rows[np.arange(50), rng.integers(0, 400, 50)] = 1.0
     rows[7] = rows[3] = -0.0
     rows[9] = 1e300  # beside which all products are near
-    first, which = distinct_rows(rows)
+    first, which = distinct_rows(ShiftedRows(rows, np.arange(50), shift=np.zeros(400)))
     expected, inverse = np.unique(rows + 0.0, axis=0, return_inverse=True)
     assert len(first) == len(expected)
     assert np.array_equal(rows[first][which], rows)

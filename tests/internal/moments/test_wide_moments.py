@@ -11,6 +11,7 @@ from fairspan import GroupMoments
 from fairspan.errors import InvalidInput
 from fairspan.moments.compute import MIN_WIDE_FEATURES, compute_moments
 from fairspan.moments.group_moments import compute_group_moments
+from fairspan.moments.shifted_rows import ShiftedRows
 from fairspan.moments.wide import SparseMoments, WideMoments
 from fairspan.rows.opening import open_group_rows
 from numpy_reference import (
@@ -41,9 +42,7 @@ def wide_moments(X, labels, weights=None):
 @pytest.mark.parametrize("order", ["C", "F"])
 def test_means_variances_and_matrices(order, dtype, weights):
     X = np.asarray(WIDE.X.astype(dtype), order=order)
-    given = X.copy(order)
-    moments = wide_moments(given, WIDE.labels, weights)
-    given[:] = 0  # what is kept is a copy
+    moments = wide_moments(X, WIDE.labels, weights)
     expected = reference_moments(X, WIDE.labels, weights)
     assert_moments(moments.to_dense(), expected)
     known = GroupMoments.from_rows(X, WIDE.labels, weights)
@@ -59,12 +58,80 @@ def test_means_variances_and_matrices(order, dtype, weights):
     assert relative_error(scaled.variances, divided.variances) <= 1e-12
 
 
-@pytest.mark.usefixtures("low_wide_limit")
-def test_chunks_of_rows_add_up(monkeypatch):
-    monkeypatch.setattr("fairspan.moments.sparse_scatter._CHUNK_ROWS", 2)
-    moments = wide_moments(WIDE.X, WIDE.labels, WIDE.weights)
-    assert min(len(group.chunks) for group in moments.group_rows) > 1
-    assert_moments(moments.to_dense(), reference_moments(WIDE.X, WIDE.labels, WIDE.weights))
+@pytest.fixture
+def blocks_of_few_features(monkeypatch):
+    monkeypatch.setattr("fairspan.moments.shifted_rows._BLOCK_ENTRIES", 1)
+    monkeypatch.setattr("fairspan.moments.shifted_rows._MIN_BLOCK_FEATURES", 7)
+
+
+@pytest.mark.usefixtures("low_wide_limit", "blocks_of_few_features")
+@pytest.mark.parametrize("weights", [None, np.arange(9.0) % 4])
+def test_blocks_of_columns_add_up(weights):
+    moments = wide_moments(WIDE.X, WIDE.labels, weights)
+    assert len(list(moments.rows.blocks())) == 5
+    assert_moments(moments.to_dense(), reference_moments(WIDE.X, WIDE.labels, weights))
+    about_mean = moments.second_moments_about(moments.mean)
+    known = moments.to_dense().second_moments_about(moments.mean)
+    basis = np.linalg.qr(np.random.default_rng(3).standard_normal((30, 3)))[0]
+    for name in ("captured_variances", "residual_variances", "compress", "apply"):
+        assert relative_error(getattr(about_mean, name)(basis), getattr(known, name)(basis)) < 1e-12
+    assert relative_error(about_mean.traces, known.traces) < 1e-12
+
+
+@pytest.mark.usefixtures("blocks_of_few_features")
+@pytest.mark.parametrize("scale", [None, np.linspace(0.5, 3, 30)])
+@pytest.mark.parametrize("order", [np.arange(9), np.array([4, 0, 8, 2, 6])])
+def test_products_are_those_of_a_copy(order, scale):
+    table = (100 * WIDE.X).astype(np.int64)
+    rows = ShiftedRows(table, order, shift=table[4].astype(np.float64))
+    copied = table[order] - table[4].astype(np.float64)
+    if scale is not None:
+        rows = rows.divided_by(scale)
+        copied = copied / scale
+    n = len(order)
+    columns = np.random.default_rng(1).standard_normal((n, 3))
+    feature_columns = np.random.default_rng(2).standard_normal((30, 2))
+    images = [copied.T @ columns, feature_columns]
+    for found, expected in (
+        (rows.toarray(), copied),
+        (rows[1:4].toarray(), copied[1:4]),
+        (rows[np.array([3, 1])] @ feature_columns, copied[[3, 1]] @ feature_columns),
+        (rows.select_features(np.array([20, 3])), copied[:, [20, 3]]),
+        (rows @ feature_columns, copied @ feature_columns),
+        (rows @ feature_columns[:, 0], copied @ feature_columns[:, 0]),
+        (rows.T @ columns, copied.T @ columns),
+        (np.tril(rows.gram()), np.tril(copied @ copied.T)),
+        (rows.lift_and_multiply(columns, feature_columns), copied @ np.hstack(images)),
+    ):
+        np.testing.assert_allclose(found, expected, rtol=1e-13, atol=1e-12 * np.abs(expected).max())
+
+
+@pytest.mark.usefixtures("low_wide_limit", "blocks_of_few_features")
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda X: X.__setitem__((4, 11), X[4, 11] + 1e-12),
+        lambda X: X.__imul__(2.0),
+        lambda X: X.__iadd__(1.0),
+        lambda X: np.random.default_rng(5).shuffle(X),
+        lambda X: X.__setitem__(..., X[:, ::-1].copy()),
+        lambda X: X.__setitem__((slice(None), [8, 9]), X[:, [9, 8]]),
+    ],
+    ids=["a digit", "scaled", "moved", "rows shuffled", "columns reversed", "columns exchanged"],
+)
+def test_guarded_rows_that_changed_are_refused(change):
+    X = WIDE.X.copy()
+    moments = wide_moments(X, WIDE.labels, WIDE.weights)
+    scaled = moments.divided_by(np.linspace(0.5, 3, 30))
+    moments.guard_rows()
+    for reader in (moments, scaled):
+        assert_moments(reader.to_dense(), reader.to_dense())
+    change(X)
+    for reader in (moments, scaled):
+        with pytest.raises(InvalidInput, match="rows have changed"):
+            reader.to_dense()
+        with pytest.raises(InvalidInput, match="rows have changed"):
+            _ = reader.row_space
 
 
 @pytest.mark.usefixtures("low_wide_limit")
