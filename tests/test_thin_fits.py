@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from case_selection import mark_most_long, parametrize_diagonal
@@ -25,7 +26,7 @@ from fairspan import (
     metrics,
     regression,
 )
-from fairspan.errors import IncompatibleParameters, InvalidInput, InvalidType
+from fairspan.errors import FairspanWarning, IncompatibleParameters, InvalidInput, InvalidType
 from numpy_reference import projector_distance, reference_errors, relative_error
 
 CRITERIA = [
@@ -508,6 +509,47 @@ def test_covariances_of_few_rows_are_those_of_matrices():
         thin, dense = fit_both(X, labels, weights, **settings)
         assert thin.noise_variance_ == pytest.approx(dense.noise_variance_, rel=1e-8)
         np.testing.assert_allclose(thin.get_covariance(), dense.get_covariance(), atol=1e-6)
+
+
+@pytest.mark.parametrize("kind", [np.asarray, pd.DataFrame])
+def test_incomplete_rows_are_as_if_absent(kind):
+    X, labels, weights = rows(27, n=18, p=40)
+    labels = labels.astype(object)
+    X[3, 5] = X[8] = np.nan
+    X[12, :2] = np.inf  # the row has no group
+    labels[12] = None
+    complete = np.setdiff1d(np.arange(18), [3, 8, 12])
+    given = {"sensitive_features": labels, "sample_weight": weights}
+    table = kind(X)
+    dropped = FairPCA(2, on_missing="drop").fit(table, **given)
+    expected = FairPCA(2).fit(
+        X[complete], sensitive_features=labels[complete], sample_weight=weights[complete]
+    )
+    assert dropped.solution_.eigensolver == "thin"
+    assert dropped.moments_.n_dropped == 3
+    np.testing.assert_array_equal(dropped.components_, expected.components_)
+    np.testing.assert_array_equal(dropped.group_losses_, expected.group_losses_)
+    found = audit(dropped, table, labels, sample_weight=weights, on_missing="drop")
+    known = audit(expected, X[complete], labels[complete], sample_weight=weights[complete])
+    assert found.rows.n_dropped == 3
+    # Folds, and with them expected figures, depend on the positions of the rows.
+    figures = ["model", "group", "observed_error", "observed_loss", "observed_variance_kept"]
+    pd.testing.assert_frame_equal(found.frame()[figures], known.frame()[figures])
+    # Cells of rows that are kept must be finite.
+    X[4, 7] = np.inf
+    with pytest.raises(InvalidInput, match=r"infinity, first in row 5 \(index 4\)"):
+        FairPCA(2, on_missing="drop").fit(kind(X), **given)
+
+
+def test_incomplete_rows_of_a_whole_group_are_named():
+    X, labels, _ = rows(28, groups=("a", "b", "c"))
+    X[labels == "b", 4] = np.nan
+    with pytest.warns(FairspanWarning, match="removes all 5 rows of group 'b'"):
+        fair = FairPCA(2, on_missing="drop").fit(X, sensitive_features=labels)
+    assert fair.groups_.tolist() == ["a", "c"]
+    X[:] = np.nan
+    with pytest.raises(InvalidInput, match="no rows"):
+        FairPCA(2, on_missing="drop").fit(X, sensitive_features=labels)
 
 
 def test_moments_of_another_estimator_are_accepted_in_any_representation():

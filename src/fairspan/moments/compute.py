@@ -73,4 +73,4 @@ def is_wide(rows: InMemoryRows) -> bool:
         return False
     if rows.n_rows > _MAX_WIDE_RATIO * rows.n_features:
         return False
-    return rows.on_missing == "error" and rows.groups is not None
+    return rows.on_missing in ("error", "drop") and rows.groups is not None

@@ -42,19 +42,20 @@ from fairspan.moments.shifted_rows import ShiftedRows
 from fairspan.moments.sparse_scatter import (
     GroupRows,
     SparseSecondMoments,
+    blocks_in_cache,
     group_sparse_rows,
     row_indices_by_group,
 )
 from fairspan.rows.arrays import ArrayRows
 from fairspan.rows.attributes import ColumnKey
-from fairspan.rows.blocks import rows_per_block
+from fairspan.rows.error_context import name_rows_in_errors
 from fairspan.rows.frames import FrameRows
 from fairspan.rows.group_limit import DEFAULT_GROUP_LIMIT, GroupLimit
 from fairspan.rows.label_matching import KnownLabels
 from fairspan.rows.labels import Label, label_array
 from fairspan.rows.row_validation import to_finite_float64, to_numeric
 from fairspan.rows.sparse_rows import SparseRows
-from fairspan.typing import FloatArray, IndexArray
+from fairspan.typing import AnyArray, BoolArray, FloatArray, IndexArray
 
 # Largest accepted bound on ||Q'Q - I|| after Cholesky QR.
 MAX_ORTHOGONALITY_DEFECT = 3e-11
@@ -238,20 +239,36 @@ class WideMoments(RowMoments):
     def from_rows(
         cls, rows: ArrayRows | FrameRows, limit: GroupLimit = DEFAULT_GROUP_LIMIT
     ) -> "WideMoments":
-        """Build from complete rows, which are sorted by group and shifted by the first of them.
+        """Build from rows, which are sorted by group and shifted by the first of them.
 
-        Without the shift, a large offset of all rows would hide their variation.
+        Without the shift, a large offset of all rows would hide their variation. Rows with missing
+        cells or labels are left out if `rows.on_missing` is "drop".
 
         Raises
         ------
         InvalidInput, InvalidType
-            NaN, infinity, no numbers, missing labels, too many groups, or overflow.
+            NaN, infinity, no numbers, missing labels, no rows, too many groups, or overflow.
         """
         assert rows.groups is not None
-        values = to_numeric(rows.array if isinstance(rows, ArrayRows) else rows.values())
+        values = to_numeric(rows.array if isinstance(rows, ArrayRows) else rows.unvalidated())
         n = len(values)
+        kept = np.arange(n)
+        if rows.on_missing == "drop":
+            kept = np.flatnonzero(~(rows.missing_label_mask | _incomplete_rows(values)))
         weights = np.ones(n) if rows.weights is None else rows.weights
-        indices_by_group = row_indices_by_group(rows.groups, weights, limit)
+        indices_by_group = {
+            label: kept[indices]
+            for label, indices in row_indices_by_group(
+                rows.groups if len(kept) == n else rows.groups[kept], weights[kept], limit
+            ).items()
+        }
+        n_dropped = n - len(kept)
+        if not indices_by_group:
+            raise no_complete_rows_error(rows, n_dropped)
+        if n_dropped:
+            lost_groups = rows.lost_groups(indices_by_group.keys())
+            if lost_groups:
+                warn_of_lost_groups(rows, lost_groups)
         order = np.concatenate(list(indices_by_group.values()))
         shifted = ShiftedRows(values, order, shift=values[order[0]].astype(np.float64))
         # Infinity and NaN show in the means and are reported below.
@@ -260,14 +277,17 @@ class WideMoments(RowMoments):
                 _group_wide_rows(shifted, indices_by_group, weights[order]),
                 rows=shifted,
                 feature_names=rows.feature_names,
+                n_dropped=n_dropped,
                 weight_exponent=rows.weight_exponent,
             )
         # Raises the error of the first value that is not finite. Rows of zero weight, which have no
         # moments, are validated too.
-        if len(order) < n or not np.isfinite(moments.means).all():
-            for start in range(0, n, rows_per_block(values.shape[1])):
-                block = values[start : start + rows_per_block(values.shape[1])]
-                to_finite_float64(block, start, rows.feature_names)
+        if len(order) < len(kept) or not np.isfinite(moments.means).all():
+            is_kept = np.isin(np.arange(n), kept)
+            with name_rows_in_errors(rows.row_name):
+                for part in blocks_in_cache(*values.shape):
+                    block = np.where(is_kept[part, None], values[part], 0)
+                    to_finite_float64(block, part.start, rows.feature_names)
         return moments
 
     def divided_by(self, scale: FloatArray) -> "WideMoments":
@@ -555,6 +575,12 @@ class WideMoments(RowMoments):
         # The means of the coordinates are more exact than the projected means of the features.
         compact_point = coordinates[:, -1] if is_common else compact_moments.means
         return compact_moments, compact_point, compact_basis
+
+
+def _incomplete_rows(values: AnyArray) -> BoolArray:
+    """Return the mask of the rows that have a missing cell, (n,)."""
+    masks = [np.isnan(values[part]).any(axis=1) for part in blocks_in_cache(*values.shape)]
+    return np.concatenate(masks)
 
 
 def _group_wide_rows(

@@ -178,7 +178,12 @@ class FrameRows(ColumnRows, InMemoryRows):
     def values(self) -> FloatArray:
         """All rows, validated, shape (n, p)."""
         with name_rows_in_errors(self.row_name):
-            return self.validate(self.read_slice(0, self.n_rows), 0, self.feature_names)
+            return self.validate(self.unvalidated(), 0, self.feature_names)
+
+    def unvalidated(self) -> FloatArray:
+        """All rows, shape (n, p), with NaN for missing cells."""
+        with name_rows_in_errors(self.row_name):
+            return self.read_slice(0, self.n_rows)
 
     def blocks(self) -> Iterator[RowBlock]:
         """Read all rows from the beginning."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Self
@@ -26,7 +26,7 @@ from fairspan.rows.blocks import (
     value_check,
 )
 from fairspan.rows.coded_labels import CodedLabels
-from fairspan.rows.labels import format_list
+from fairspan.rows.labels import Label, format_list, is_missing_label, to_python_label
 from fairspan.rows.protocol import BaseRows
 from fairspan.typing import AnyArray, BoolArray, ColumnName, EagerFrame, FloatArray, IndexArray
 
@@ -116,6 +116,22 @@ class InMemoryRows(BaseRows, ABC):
     def missing_label_mask(self) -> BoolArray:
         """Mask of the rows without a group, class or cluster, (n,)."""
         return missing_label_mask(self.n_rows, self.groups, self.classes, self.clusters)
+
+    def lost_groups(self, remaining: Collection[Label]) -> frozenset[Label]:
+        """Return the groups that are lost when incomplete rows are dropped.
+
+        These are the groups of rows with positive weight that are not among `remaining`, the groups
+        of the complete rows. Called for the rows before incomplete ones are dropped.
+        """
+        labels = self.groups
+        if labels is None:
+            return frozenset()
+        if self.weights is not None:
+            labels = labels[self.weights > 0]
+        groups = map(to_python_label, labels.present)
+        return frozenset(group for group in groups if not is_missing_label(group)).difference(
+            remaining
+        )
 
     @property
     def keeps_missing(self) -> bool:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, TypeAlias, cast
 
@@ -13,7 +12,6 @@ from fairspan.errors import InvalidInput
 from fairspan.rows.blocks import OnMissing, keeps_missing, select_rows
 from fairspan.rows.in_memory import InMemoryRows
 from fairspan.rows.label_resolution import resolve_metadata
-from fairspan.rows.labels import Label, is_missing_label, to_python_label
 from fairspan.rows.metadata import RowMetadata
 from fairspan.rows.row_adapters import RowMap, SourceAdapter
 from fairspan.rows.row_validation import (
@@ -82,22 +80,6 @@ class SparseRows(InMemoryRows):
         """Return the rows without those that `on_missing` drops."""
         keep_mask = self.kept_mask
         return self if keep_mask.all() else self.take(np.flatnonzero(keep_mask))
-
-    def lost_groups(self, remaining: Collection[Label]) -> frozenset[Label]:
-        """Return the groups that are lost when incomplete rows are dropped.
-
-        These are the groups of rows with positive weight that are not among `remaining`, the groups
-        of the complete rows. Called for the rows before incomplete ones are dropped.
-        """
-        labels = self.groups
-        if labels is None:
-            return frozenset()
-        if self.weights is not None:
-            labels = labels[self.weights > 0]
-        groups = map(to_python_label, labels.present)
-        return frozenset(group for group in groups if not is_missing_label(group)).difference(
-            remaining
-        )
 
     def take(self, indices: IndexArray) -> SparseRows:
         """Select rows by position."""

@@ -187,7 +187,8 @@ def test_which_rows_stay(monkeypatch):
     monkeypatch.setattr("fairspan.moments.compute.MIN_WIDE_FEATURES", 5)
     assert isinstance(compute_moments(open_group_rows(X, labels)), WideMoments)
     assert isinstance(compute_moments(open_group_rows(X[:, :11], labels)), GroupMoments)
-    assert isinstance(compute_moments(open_group_rows(X, labels, None, "drop")), GroupMoments)
+    assert isinstance(compute_moments(open_group_rows(X, labels, None, "drop")), WideMoments)
+    assert isinstance(compute_moments(open_group_rows(X, labels, None, "em")), GroupMoments)
 
 
 def test_rows_of_weight_zero_are_absent():
