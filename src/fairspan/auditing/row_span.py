@@ -87,14 +87,22 @@ def reduce_to_span(
     )
     # The span has the rows by group; return them in the order of the table.
     order = np.argsort(row_positions)
+    positions = row_positions[order]
     # The rows have no component along the axes that were added.
     n_new_axes = joint_span.n_axes - joint_span.row_coordinates.shape[1]
-    coordinates = np.pad(joint_span.row_coordinates[order], [(0, 0), (0, n_new_axes)])
+    coordinates = np.pad(joint_span.row_coordinates[order], [(0, 0), (0, n_new_axes)]) - origin
+    if wide_moments.n_dropped:
+        # Folds follow the positions in the table, so dropped rows keep theirs, and are dropped.
+        complete = coordinates
+        coordinates = np.full((rows.n_rows, joint_span.n_axes), np.nan)
+        coordinates[positions] = complete
+        positions = np.arange(rows.n_rows)
     reduced_rows = ArrayRows(
-        coordinates - origin,
-        groups=rows.groups[row_positions[order]],
-        weights=None if rows.weights is None else rows.weights[row_positions[order]],
+        coordinates,
+        groups=rows.groups[positions],
+        weights=None if rows.weights is None else rows.weights[positions],
         weight_exponent=rows.weight_exponent,  # weights are in units of 2**weight_exponent
+        on_missing="drop" if wide_moments.n_dropped else "error",
     )
     return ReducedRows(reduced, reduced_rows)
 

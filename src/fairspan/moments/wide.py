@@ -256,13 +256,10 @@ class WideMoments(RowMoments):
         if rows.on_missing == "drop":
             kept = np.flatnonzero(~(rows.missing_label_mask | _incomplete_rows(values)))
         weights = np.ones(n) if rows.weights is None else rows.weights
-        indices_by_group = {
-            label: kept[indices]
-            for label, indices in row_indices_by_group(
-                rows.groups if len(kept) == n else rows.groups[kept], weights[kept], limit
-            ).items()
-        }
         n_dropped = n - len(kept)
+        labels = rows.groups[kept] if n_dropped else rows.groups
+        kept_by_group = row_indices_by_group(labels, weights[kept], limit)
+        indices_by_group = {label: kept[indices] for label, indices in kept_by_group.items()}
         if not indices_by_group:
             raise no_complete_rows_error(rows, n_dropped)
         if n_dropped:
