@@ -1,4 +1,4 @@
-"""Thirty cases whose work is counted, from all parts of the library, of some milliseconds each."""
+"""Cases whose work is counted, from all parts of the library, of some milliseconds each."""
 
 import io
 from collections.abc import Callable
@@ -40,6 +40,21 @@ def rows(n, p, k=2, decay=0.5):
         rotation = np.linalg.qr(np.eye(p) + 0.1 * rng.normal(size=(p, p)))[0]
         X[groups == group] = X[groups == group] @ rotation * (1 + group / k)
     return LabeledRows(X, groups)
+
+
+@cache
+def many_features():
+    """Rows of 16 MB, beside which all else that a fit holds is small."""
+    X = np.random.default_rng(60).normal(size=(100, 20_000))
+    return LabeledRows(X, np.arange(100) % 2)
+
+
+@cache
+def nearly_dependent_rows():
+    """Rows that lie within 1e-5 of five dimensions."""
+    rng = np.random.default_rng(61)
+    near = rng.normal(size=(60, 5)) @ rng.normal(size=(5, 10_000))
+    return LabeledRows(near + 1e-5 * rng.normal(size=near.shape), np.arange(60) % 2)
 
 
 @cache
@@ -112,6 +127,10 @@ CASES: dict[str, Callable[[], object]] = {
     "fit, small subspaces": lambda: rows(800, 600, decay=1.0).fit(5),
     "fit, wide": lambda: rows(60, 600).fit(5),
     "fit, wide, six groups": lambda: rows(60, 600, k=6).fit(3),
+    "fit, 20,000 features": lambda: many_features().fit(2),
+    "fit, 20,000 features, scaled": lambda: many_features().fit(2, scale=True, center="group"),
+    "fit, 20,000 features, dropped rows": lambda: many_features().fit(2, on_missing="drop"),
+    "fit, nearly dependent rows": lambda: nearly_dependent_rows().fit(2),
     "fit, sparse": lambda: sparse_rows().fit(3),
     "fit, share of variance": lambda: rows(400, 30).fit(0.8),
     "fit, share of variance, wide": lambda: rows(60, 600).fit(0.8),

@@ -1,4 +1,4 @@
-"""The work of thirty runs stays as it was recorded."""
+"""The work of these runs stays as it was recorded."""
 
 import pytest
 
@@ -18,10 +18,13 @@ _SLOW_MARKS = {"report": pytest.mark.long} | dict.fromkeys(
         "audit, one pass",
         "fairspan fit",
         "fit, 100 features",
+        "fit, 20,000 features, dropped rows",
+        "fit, 20,000 features, scaled",
         "fit, equal error",
         "fit, error gap",
         "fit, minimax error",
         "fit, missing cells",
+        "fit, nearly dependent rows",
         "fit, nested",
         "fit, robust error gap",
         "fit, scaled, by group",

@@ -4,6 +4,7 @@ import gc
 import tracemalloc
 
 import numpy as np
+import pandas as pd
 import pytest
 
 import fairspan as fs
@@ -15,7 +16,8 @@ _BYTES = 8  # of a float64 number
 def peak_of_fit(X, groups, **settings):
     """Return the peak memory in bytes of a fit of two components, without X."""
     model = fs.FairPCA(2, **settings)
-    model.fit(X[:20], sensitive_features=groups[:20])  # load what fits need
+    few = X.iloc[:20] if isinstance(X, pd.DataFrame) else X[:20]
+    model.fit(few, sensitive_features=groups[:20])  # load what fits need
     gc.collect()
     tracemalloc.start()
     try:
@@ -35,14 +37,44 @@ def test_a_tall_fit_holds_blocks_of_the_rows(dtype):
     assert peak_of_fit(X, groups, scale=True, center="group") < 5e6 + len(X)
 
 
+# Matrices of n x n that a wide fit holds at once, and vectors of p numbers: means, variances,
+# components, and random probes of the axes.
+_SQUARE_MATRICES = 12
+_VECTORS = 50
+# Blocks of a wide fit: one of the rows, its copy in the order of the groups, its checksum.
+_BLOCK_BYTES = 3e6
+
+
 @pytest.mark.slow
-def test_a_wide_fit_holds_the_rows_once():
+@pytest.mark.parametrize(
+    ("convert", "settings"),
+    [
+        (np.asarray, {}),
+        (np.asarray, {"scale": True, "center": "group"}),
+        (np.asarray, {"on_missing": "drop"}),
+        (np.float32, {}),
+        (np.asfortranarray, {}),
+        (pd.DataFrame, {}),
+    ],
+    ids=["plain", "scaled", "drop", "float32", "Fortran order", "data frame"],
+)
+def test_a_wide_fit_holds_blocks_of_the_rows(convert, settings):
     n, p = 200, 20_000
-    X = np.random.default_rng(58).normal(size=(n, p))
-    # The moments keep a copy. All else is blocks of 1 MB, matrices of n x n, and vectors of p
-    # numbers: means, variances and components.
-    beside = 20 * n**2 + 45 * p
-    assert peak_of_fit(X, np.arange(n) % 2) < (n * p + beside) * _BYTES + 2e6
+    X = convert(np.random.default_rng(58).normal(size=(n, p)))
+    beside = (_SQUARE_MATRICES * n**2 + _VECTORS * p) * _BYTES + _BLOCK_BYTES
+    assert beside < n * p * _BYTES / 2
+    if convert is pd.DataFrame:
+        beside += 120 * p  # names of the columns, and the type of each
+    assert peak_of_fit(X, np.arange(n) % 2, **settings) < beside
+
+
+@pytest.mark.slow
+def test_nearly_dependent_rows_have_axes_of_the_size_of_the_table():
+    n, p = 200, 20_000
+    rng = np.random.default_rng(58)
+    X = rng.normal(size=(n, 10)) @ rng.normal(size=(10, p)) + 1e-5 * rng.normal(size=(n, p))
+    beside = (_SQUARE_MATRICES * n**2 + _VECTORS * p) * _BYTES + _BLOCK_BYTES
+    assert peak_of_fit(X, np.arange(n) % 2) < X.nbytes + beside
 
 
 @pytest.mark.slow

@@ -290,11 +290,12 @@ class WideMoments(RowMoments):
     def divided_by(self, scale: FloatArray) -> "WideMoments":
         """Moments of the rows divided by `scale`, a (p,) array of positive numbers."""
         rows = self.rows.divided_by(scale)
+        shift = rows.shift
         groups = [
             replace(
                 group,
                 chunks=tuple((chunk.divided_by(scale), weights) for chunk, weights in group.chunks),
-                shift=rows.shift,
+                shift=shift,
                 shifted_mean=group.shifted_mean / scale,
                 known_variances=group.variances / scale / scale,
             )
