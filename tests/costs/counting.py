@@ -13,6 +13,7 @@ from pathlib import Path
 
 import numpy as np
 import scipy
+from threadpoolctl import threadpool_limits
 
 import fairspan
 
@@ -87,6 +88,11 @@ def count_work(run: Callable[[], object]) -> Costs:
     The run is repeated: first to load what it needs, then with a counter, then while memory is
     traced.
     """
+    with threadpool_limits(1):  # one counter serves one thread
+        return _count_in_one_thread(run)
+
+
+def _count_in_one_thread(run: Callable[[], object]) -> Costs:
     run()
     counter = WorkCounter()
     threading.setprofile(counter)
