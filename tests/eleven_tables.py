@@ -138,7 +138,12 @@ MAY_HELP = (*HELPS, "harm, repair at a possible cost")
 COSTS = ("harm, repair at a cost", "harm, repair shifts it")
 DEPENDENCE = frozenset({"FS409", "FS410", "FS414"})
 # Rows of a patient are alike: harm may be claimed, with the caveat of this finding.
-IF_INDEPENDENT = (*NO_HARM, *UNKNOWN, "harm, repair does not help")
+IF_INDEPENDENT = (
+    *NO_HARM,
+    *UNKNOWN,
+    "harm, repair does not help",
+    "harm, repair makes it worse",
+)
 SMALL = (
     Expectation(benign, NO_HARM, ("PCA",)),
     Expectation(strong, HELPS, ("minimax_loss",)),

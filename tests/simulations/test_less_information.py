@@ -19,6 +19,7 @@ CLAIMS = {
     "harm, repair at a possible cost": {"gain"},
     "harm, repair at a cost": {"gain"},
     "harm, repair shifts it": set(),
+    "harm, repair makes it worse": set(),
     "harm, repair does not help": set(),
     "harm, no repair tried": set(),
     "inconclusive": set(),

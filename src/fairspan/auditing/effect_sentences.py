@@ -44,15 +44,25 @@ def describe_changes(names: Sequence[str], changes: Sequence[Estimate], threshol
     )
 
 
+def describe_rise(name: str, change: Estimate, baseline: str) -> str:
+    """Describe a rise in error: "'a' loses 3.8 points more than under PCA (0.4 to 7.1)"."""
+    size = format_points(change.value)
+    return f"{name} loses {size} points more than under {baseline}{_limits(change)}"
+
+
 def _points(change: Estimate, threshold: float) -> str:
     """Return "2.0 points more (1.5 to 2.5)", with the smaller size of the limits first."""
     direction = "more" if change.value < 0 else "less"
-    text = f"{format_points(change.value, threshold)} points {direction}"
+    size = format_points(change.value, threshold)
+    return f"{size} points {direction}{_limits(change, threshold)}"
+
+
+def _limits(change: Estimate, threshold: float | None = None) -> str:
+    """Return " (1.5 to 2.5)" for a shown change, the smaller size first; empty if unknown."""
     if change.low is None or change.high is None:
-        return text
-    smallest, largest = sorted([change.low, change.high], key=abs)
-    limits = [format_points(limit, threshold) for limit in (smallest, largest)]
-    return f"{text} ({' to '.join(limits)})"
+        return ""
+    in_order = sorted([change.low, change.high], key=abs)
+    return f" ({' to '.join(format_points(limit, threshold) for limit in in_order)})"
 
 
 def format_points(share: float, threshold: float | None = None) -> str:

@@ -10,6 +10,7 @@ VerdictKind = Literal[
     "harm, repair at a cost",
     "harm, repair at a possible cost",
     "harm, repair helps",
+    "harm, repair makes it worse",
     "harm, repair does not help",
     "harm, no repair tried",
     "no material harm, repair harms",
@@ -26,7 +27,7 @@ class Verdict:
     Attributes
     ----------
     kind : str
-        One of the nine kinds.
+        One of the ten kinds.
     summary : str
         Summary of the evidence.
     recommendation : str

@@ -35,6 +35,7 @@ from fairspan.auditing.verdict_sentences import (
     state_unstable_pca,
     state_unstable_repair,
     state_useless_repair,
+    state_worsening_repair,
 )
 
 # Verdicts whose advice does not depend on the other models that are compared.
@@ -192,6 +193,8 @@ def _repair_verdict(comparison: ModelComparison, materiality: float) -> Verdict:
     change = worst.expected_change
     if worst.is_unstable and change.contains_zero:
         return state_unstable_repair(comparison)
+    if worst.has_error_rise:
+        return state_worsening_repair(comparison)
     if change.high is None or change.high >= 0:
         return state_useless_repair(comparison)
     if comparison.groups_with_effect("cost"):

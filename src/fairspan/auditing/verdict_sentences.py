@@ -7,7 +7,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import replace
 
-from fairspan.auditing.effect_sentences import describe_changes, format_points
+from fairspan.auditing.effect_sentences import describe_changes, describe_rise, format_points
 from fairspan.auditing.findings.finding import Finding
 from fairspan.auditing.group_names import (
     ascii_share,
@@ -90,6 +90,21 @@ def state_unstable_repair(comparison: ModelComparison) -> Verdict:
     )
 
 
+def state_worsening_repair(comparison: ModelComparison) -> Verdict:
+    """State the verdict if the error of the group most harmed by PCA is shown to rise."""
+    fair = comparison.fair.full_name
+    pca = comparison.pca.name
+    worst = comparison.worst_under_fair
+    rise = describe_rise(quote_group(worst.group), worst.expected_change_share, pca)
+    return Verdict(
+        "harm, repair makes it worse",
+        f"{_describe_harm_by_pca(comparison)} Under {fair}, {rise}.",
+        f"Do not use {fair}. Keep {pca}, choose another criterion, or use more dimensions.",
+        comparison.fair.name,
+        comparison.labels_harmed_by_pca,
+    )
+
+
 def state_useless_repair(comparison: ModelComparison) -> Verdict:
     """State the verdict if the error of the group most harmed by PCA is not shown to decrease."""
     fair = comparison.fair.full_name
@@ -98,7 +113,7 @@ def state_useless_repair(comparison: ModelComparison) -> Verdict:
         "harm, repair does not help",
         f"{_describe_harm_by_pca(comparison)} Under {fair}, the error of {worst_name} is not shown "
         "to decrease on new rows.",
-        "Choose another criterion or more dimensions.",
+        f"Keep {comparison.pca.name}, choose another criterion, or use more dimensions.",
         comparison.fair.name,
         comparison.labels_harmed_by_pca,
     )

@@ -18,6 +18,7 @@ _KINDS_TO_COMPARE: tuple[VerdictKind, ...] = (
     "harm, repair at a cost",
     "harm, repair at a possible cost",
     "harm, repair does not help",
+    "harm, repair makes it worse",
     "harm, repair shifts it",
 )
 

@@ -48,6 +48,8 @@ _OUTCOMES: dict[VerdictKind, tuple[str, str]] = {
         "harm a group that PCA is not shown to harm",
     ),
 }
+_WORSE: VerdictKind = "harm, repair makes it worse"
+_MAKES_WORSE = ("makes {group} worse", "make {group} worse")
 _NO_HELP = ("is not shown to help {group}", "are not shown to help {group}")
 
 
@@ -187,10 +189,14 @@ def group_by_outcome(verdicts: Sequence[Verdict]) -> list[CriteriaOutcome]:
             phrase = verb_form(len(models), *phrases)
             shifts_harm = kind == "harm, repair shifts it"
             outcomes.append(CriteriaOutcome(models, phrase, not shifts_harm, shifts_harm))
-    others = tuple(verdict.model for verdict in verdicts if verdict.kind not in _OUTCOMES)
-    if others:
-        phrase = verb_form(len(others), *_NO_HELP)
-        outcomes.append(CriteriaOutcome(others, phrase, helps=False, harms_others=False))
+    worse = tuple(verdict.model for verdict in verdicts if verdict.kind == _WORSE)
+    others = tuple(
+        verdict.model for verdict in verdicts if verdict.kind not in (*_OUTCOMES, _WORSE)
+    )
+    for models, phrases in ((others, _NO_HELP), (worse, _MAKES_WORSE)):
+        if models:
+            phrase = verb_form(len(models), *phrases)
+            outcomes.append(CriteriaOutcome(models, phrase, helps=False, harms_others=False))
     return outcomes
 
 

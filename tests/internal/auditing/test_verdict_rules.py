@@ -117,6 +117,12 @@ KINDS = [
         ["error of 'a' is not shown"],
     ),
     (
+        [group("a", "harmed"), group("b", "no material harm", 0.0)],
+        [group("a", "harmed", 1.5, 0.5), group("b", "no material harm", 0.0, 0.0)],
+        "harm, repair makes it worse",
+        ["Under fair, 'a' loses 5.0 points more than under PCA (4.0 to 6.0)."],
+    ),
+    (
         [group("a", "no material harm", 0.0), group("b", "minor", 0.05)],
         [group("a", "harmed", 1.0, 1.0), group("b", "minor", 0.05, 0.0)],
         "no material harm, repair harms",

@@ -73,6 +73,7 @@ CASES = {
         (0.008, 0.003, -0.1),
         {"cid"},
     ),
+    "harm, repair makes it worse": (HARMED_THIRD, HARMED_THIRD, (0, 0, 0.1), {"cid"}),
     "harm, repair does not help": (HARMED_THIRD, HARMED_THIRD, (0, 0, 0), {"cid"}),
     "harm, repair shifts it": (HARMED_THIRD, ("harmed", FINE, FINE), (0.1, 0, 0), {"ann", "cid"}),
 }
@@ -105,7 +106,7 @@ def test_outcomes_count_every_criterion_once_and_contradict_none():
     assert sorted(models) == sorted(verdict.model for verdict in verdicts)
     assert len({outcome.phrase for outcome in outcomes}) == len(outcomes)
     # "None helps ...; 8 help it" was said of one and the same group.
-    assert [outcome.helps for outcome in outcomes] == [True, True, True, False, False]
+    assert [outcome.helps for outcome in outcomes] == [True, True, True, False, False, False]
 
 
 def test_one_criterion_is_not_counted(report_of_three):
