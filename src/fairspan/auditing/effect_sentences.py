@@ -50,6 +50,15 @@ def describe_rise(name: str, change: Estimate, baseline: str) -> str:
     return f"{name} loses {size} points more than under {baseline}{_limits(change)}"
 
 
+def explain_heavy_tails(change: Estimate, threshold: float) -> str:
+    """Explain why an interval below the threshold does not rule out a material cost."""
+    low, high = (ascii_share(limit or 0.0, threshold) for limit in (change.low, change.high))
+    return (
+        f"as a few rows dominate its error, so that the interval of its cost, "
+        f"{low.removesuffix(' %')} to {high}, may be too short"
+    )
+
+
 def _points(change: Estimate, threshold: float) -> str:
     """Return "2.0 points more (1.5 to 2.5)", with the smaller size of the limits first."""
     direction = "more" if change.value < 0 else "less"

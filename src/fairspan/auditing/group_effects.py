@@ -31,12 +31,15 @@ class GroupEffect:
         above zero it pays. The interval is simultaneous over groups and models.
     may_pay : bool
         Whether a cost above the materiality threshold is neither shown nor ruled out.
+    is_heavy_tailed : bool
+        Whether a few rows dominate the loss, so that the interval of the change rules nothing out.
     """
 
     group: Label
     kind: EffectKind
     change: Estimate
     may_pay: bool
+    is_heavy_tailed: bool = False
 
     @classmethod
     def from_result(cls, group: GroupResult, materiality: float) -> "GroupEffect":
@@ -45,7 +48,12 @@ class GroupEffect:
         is_excluded = _excludes_material_cost(group, materiality)
         kind = _effect_kind(change, materiality, is_excluded=is_excluded)
         may_pay = kind not in ("gain", "cost") and not is_excluded
-        return cls(group.group, kind, change, may_pay)
+        return cls(group.group, kind, change, may_pay, group.is_heavy_tailed)
+
+    def is_limit_doubtful(self, materiality: float) -> bool:
+        """Whether only heavy tails keep the interval from ruling out a cost above the threshold."""
+        high = self.change.high
+        return self.may_pay and self.is_heavy_tailed and high is not None and high < materiality
 
     def to_dict(self) -> dict[str, object]:
         """Return JSON-serializable values."""

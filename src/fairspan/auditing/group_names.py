@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from fairspan.auditing.results import GroupResult
-from fairspan.formatting.names import join_truncated
+from fairspan.formatting.names import join_alternatives, join_truncated
 from fairspan.formatting.numbers import format_count, format_share, to_ascii
 from fairspan.rows.labels import Label, format_label, printable, table_name
 
@@ -28,15 +28,24 @@ def names_with_counts(groups: Sequence[GroupResult]) -> str:
 
     Clusters are counted instead, where there are any.
     """
+    return f"{quote_groups(groups)} ({_total_count(groups)})"
+
+
+def alternatives_with_counts(groups: Sequence[GroupResult]) -> str:
+    """Quoted names of the groups joined by "or", followed by their total number of rows."""
+    names = join_alternatives([quote_group(group.group) for group in groups])
+    return f"{names} ({_total_count(groups)})"
+
+
+def _total_count(groups: Sequence[GroupResult]) -> str:
+    """Return "120 rows", "120 rows together" of several groups, or the number of clusters."""
     unit = "row"
     counts = [group.n_rows for group in groups]
     if all(group.n_clusters is not None for group in groups):
         unit = "cluster"
         counts = [group.n_clusters or 0 for group in groups]
     count = to_ascii(format_count(sum(counts), unit))
-    if len(groups) > 1:
-        count += " together"
-    return f"{quote_groups(groups)} ({count})"
+    return f"{count} together" if len(groups) > 1 else count
 
 
 def count_needed(group: GroupResult) -> str:

@@ -21,6 +21,8 @@ class ComparedModel:
         Name in sentences, which says of what kind it is.
     expected_largest_loss : float
         Largest estimated loss of any group, as a share of its variance.
+    expected_group : label
+        The group that has this loss.
     largest_loss : Estimate
         Loss, likewise, with the largest upper limit of any group.
     group : label
@@ -40,6 +42,7 @@ class ComparedModel:
     model: str
     full_name: str
     expected_largest_loss: float
+    expected_group: Label
     largest_loss: Estimate
     group: Label
     materiality: float

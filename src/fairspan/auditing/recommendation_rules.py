@@ -160,12 +160,15 @@ def _advise(
 def _compared_model(model: ModelResult, materiality: float) -> ComparedModel:
     """Return the record of a model with estimates."""
     estimated = [group for group in model.groups if group.is_estimated]
+    losses = model.loss_shares()
+    expected_group = max(losses, key=lambda label: losses[label])
     worst = max(estimated, key=lambda group: group.expected_loss_share.high or 0.0)
     effects = () if model.is_pca else group_effects(model.groups, materiality)
     return ComparedModel(
         model=model.name,
         full_name=model.full_name,
-        expected_largest_loss=max(max(model.loss_shares().values()), 0.0),
+        expected_largest_loss=max(losses[expected_group], 0.0),
+        expected_group=expected_group,
         # No true loss is negative.
         largest_loss=worst.expected_loss_share.clipped_at_zero(),
         group=worst.group,

@@ -5,11 +5,11 @@ Which model is recommended is decided in :mod:`fairspan.auditing.recommendation_
 
 from collections.abc import Sequence
 
-from fairspan.auditing.effect_sentences import describe_shown_effects
+from fairspan.auditing.effect_sentences import describe_shown_effects, explain_heavy_tails
 from fairspan.auditing.findings.finding import Finding
 from fairspan.auditing.group_names import ascii_share, quote_group
 from fairspan.auditing.recommendation import ComparedModel
-from fairspan.formatting.names import join_truncated
+from fairspan.formatting.names import join_alternatives, join_truncated
 from fairspan.formatting.numbers import verb_form
 
 # Maximum number of groups that are named of those that may pay.
@@ -20,14 +20,15 @@ _MIN_LIMIT = 0.001
 
 def advise_pca_without_harm(pca: ComparedModel) -> str:
     """Advise ordinary PCA, since it does no material harm."""
-    return f"Use {pca.model}: the loss of every group is at most {_describe_limit(pca)}."
+    return f"Use {pca.model}: no group loses more than {_limit_share(pca)} of its variance."
 
 
 def advise_pca_without_rival(pca: ComparedModel) -> str:
     """Advise ordinary PCA, since no fair model is estimated to have a smaller largest loss."""
     return (
         f"Use {pca.model}: under no fair model is the largest loss of a group estimated to be "
-        f"smaller (under {pca.model} it is at most {_describe_limit(pca)}).{_describe_unknown(pca)}"
+        f"smaller than under {pca.model}, {_describe_estimate(pca)} (at most "
+        f"{_limit_share(pca)}).{_describe_unknown(pca)}"
     )
 
 
@@ -38,11 +39,10 @@ def advise_fair_model(
 
     The verdict states the costs. Models that are `tied` are not shown to have a larger loss.
     """
-    limits = _describe_limits(model, pca)
-    text = f"Use {model.full_name}: the largest loss of a group is at most {limits}."
+    text = f"Use {model.full_name}: {_describe_losses(model, pca)}.{_describe_open_loss(model)}"
     if n_compared <= 2:
         return text
-    text += f" Of the {n_compared} models compared, its estimate is the smallest"
+    text += f" Of the {n_compared} models compared, this estimate is the smallest"
     if not tied:
         return f"{text}."
     names = join_truncated([each.full_name for each in tied])
@@ -56,7 +56,7 @@ def advise_no_model(model: ComparedModel) -> str:
     effects = describe_shown_effects(shown, model.materiality)
     text = f"No model is recommended: under {model.full_name}, {effects}"
     if not gains:
-        return f"{text}, and no group is shown to gain."
+        return f"{text}, and no group is shown to gain. Keep PCA or use more dimensions."
     return f"{text}. If you accept the cost, use {model.full_name} and report it."
 
 
@@ -73,18 +73,17 @@ def explain_close_limits(model: ComparedModel, pca: ComparedModel) -> str:
     """Explain that a model helps, but that its limit of the largest loss is not smaller."""
     gains = describe_shown_effects(model.effects_of_kind("gain"), model.materiality)
     return (
-        f"No model is recommended: under {model.full_name}, {gains}, but the largest loss of a "
-        f"group is at most {_describe_limits(model, pca)}."
+        f"{_keep(pca)} Under {model.full_name}, {gains}, and {_describe_losses(model, pca)}: how "
+        "large a loss may be is not known better than without it."
     )
 
 
 def explain_larger_loss(model: ComparedModel, pca: ComparedModel) -> str:
     """Explain that a model helps, but that its largest loss is not estimated to be smaller."""
     gains = describe_shown_effects(model.effects_of_kind("gain"), model.materiality)
-    losses = [ascii_share(each.expected_largest_loss, each.materiality) for each in (model, pca)]
     return (
-        f"No model is recommended: under {model.full_name}, {gains}, but the largest loss of a "
-        f"group is estimated at {losses[0]} of its variance (under {pca.model}, {losses[1]})."
+        f"{_keep(pca)} Under {model.full_name}, {gains}, but the largest loss of a group is "
+        f"estimated at {_describe_estimates(model, pca)}."
     )
 
 
@@ -99,22 +98,14 @@ def explain_undecided(
     """
     reason = f"the group that {pca.model} harms most is not shown to gain"
     if model.possible_costs:
-        names = join_truncated(
-            [quote_group(effect.group) for effect in model.possible_costs], _MAX_NAMED
-        )
-        verb = verb_form(len(model.possible_costs), "pays", "pay")
-        threshold = ascii_share(model.materiality)
-        reason = f"whether {names} {verb} more than {threshold} is unresolved"
-    text = (
-        f"No model is recommended: the estimate of the largest loss is smallest under "
-        f"{model.full_name}, at most {_describe_limits(model, pca)}, but {reason}."
-    )
+        reason = _describe_possible_costs(model)
+    text = f"{_keep(pca)} Under {model.full_name}, {_describe_losses(model, pca)}, but {reason}."
     if not helpful:
         return text
     smallest = min(helpful, key=lambda each: each.expected_largest_loss)
     return (
-        f"{text} Without a material cost, {smallest.full_name} lowers the largest loss to at most "
-        f"{_describe_limit(smallest)}."
+        f"{text} Without a material cost, {smallest.full_name} lowers the estimate of the largest "
+        f"loss to {_describe_estimate(smallest)} (at most {_limit_share(smallest)})."
     )
 
 
@@ -123,17 +114,55 @@ def question_by_finding(finding: Finding) -> str:
     return f"Recommend no model yet: {finding.caveat} ({finding.code}). {finding.remedy}"
 
 
-def _describe_limits(model: ComparedModel, pca: ComparedModel) -> str:
-    """Return the limits of the largest loss under a model and PCA, naming a group once."""
-    under_pca = _describe_limit(pca)
-    if model.group == pca.group:
-        under_pca = _limit_share(pca)
-    return f"{_describe_limit(model)} (under {pca.model}, {under_pca})"
+def _keep(pca: ComparedModel) -> str:
+    """State that no fair model is recommended, and what to do instead."""
+    return f"Keep {pca.model} or use more dimensions; no fair model is recommended."
 
 
-def _describe_limit(model: ComparedModel) -> str:
-    """Return "5.3 % of the variance of 'a'" for the upper limit of the largest loss."""
-    return f"{_limit_share(model)} of the variance of {quote_group(model.group)}"
+def _describe_possible_costs(model: ComparedModel) -> str:
+    """Return the clause "whether 'a' or 'b' pays more than 1.0 % is unresolved", with a reason."""
+    effects = model.possible_costs
+    names = join_alternatives([quote_group(effect.group) for effect in effects], _MAX_NAMED)
+    clause = f"whether {names} pays more than {ascii_share(model.materiality)} is unresolved"
+    doubtful = [effect for effect in effects if effect.is_limit_doubtful(model.materiality)]
+    if len(doubtful) == len(effects) == 1:
+        return f"{clause}, {explain_heavy_tails(effects[0].change, model.materiality)}"
+    return clause
+
+
+def _describe_losses(model: ComparedModel, pca: ComparedModel) -> str:
+    """Return the estimate of the largest loss and its upper limit, each beside that under PCA."""
+    return (
+        f"the largest loss of a group is estimated at {_describe_estimates(model, pca)}; no group "
+        f"loses more than {_limit_share(model)} (under {pca.model}, {_limit_share(pca)})"
+    )
+
+
+def _describe_estimates(model: ComparedModel, pca: ComparedModel) -> str:
+    """Return the estimates of the largest loss under a model and PCA, naming a group once."""
+    under_pca = _describe_estimate(pca)
+    if model.expected_group == pca.expected_group:
+        under_pca = _estimated_share(pca)
+    return f"{_describe_estimate(model)} (under {pca.model}, {under_pca})"
+
+
+def _describe_estimate(model: ComparedModel) -> str:
+    """Return "5.3 % of the variance of 'a'" for the estimate of the largest loss."""
+    return f"{_estimated_share(model)} of the variance of {quote_group(model.expected_group)}"
+
+
+def _estimated_share(model: ComparedModel) -> str:
+    return ascii_share(model.expected_largest_loss, model.materiality)
+
+
+def _describe_open_loss(model: ComparedModel) -> str:
+    """Return a sentence if the estimate of the largest loss is immaterial, its limit is not."""
+    if not model.expected_largest_loss < model.materiality < model.largest_loss_limit:
+        return ""
+    return (
+        f" The estimate is below the threshold of {ascii_share(model.materiality)}; a loss of up "
+        f"to {_limit_share(model)} is not ruled out."
+    )
 
 
 def _limit_share(model: ComparedModel) -> str:

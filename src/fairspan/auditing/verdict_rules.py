@@ -23,6 +23,7 @@ from fairspan.auditing.verdict_sentences import (
     add_error_gap,
     add_harm_by_repair,
     add_harm_without_rise,
+    casts_doubt,
     state_costly_repair,
     state_harm_without_repair,
     state_harmful_repair,
@@ -100,7 +101,7 @@ def draw_conclusions(
     ]
     if not verdicts:
         verdicts = [_verdict_without_comparison(model, level, materiality) for model in models]
-    doubts = [finding for finding in findings if _casts_doubt(finding)]
+    doubts = [finding for finding in findings if casts_doubt(finding)]
     return Conclusions(
         tuple(
             _with_caveats(verdict, by_name[verdict.model].baseline, findings)
@@ -248,7 +249,7 @@ def _with_caveats(verdict: Verdict, baseline: str | None, findings: Sequence[Fin
     # Findings about one model or group, such as heavy tails or instability, are already accounted
     # for in the states of the groups. Those about all rows, such as misleading columns, are not;
     # unless they may be harmless, like duplicates, they cast doubt on the verdict.
-    misleading_data = [finding for finding in relevant if _casts_doubt(finding)]
+    misleading_data = [finding for finding in relevant if casts_doubt(finding)]
     if verdict.kind == "inconclusive":
         # Its remedy comes before more rows.
         relevant = misleading_data
@@ -257,12 +258,6 @@ def _with_caveats(verdict: Verdict, baseline: str | None, findings: Sequence[Fin
     if verdict.kind == "no material harm" and misleading_data:
         return state_misleading_data(verdict, relevant, misleading_data[0])
     return add_caveats(verdict, relevant)
-
-
-def _casts_doubt(finding: Finding) -> bool:
-    """Whether a finding is about all rows and may have hidden or caused a loss."""
-    is_about_data = finding.model is None and not finding.groups
-    return finding.qualifies_verdict and is_about_data and not finding.may_be_harmless
 
 
 def _qualifies(finding: Finding, verdict: Verdict, baseline: str | None) -> bool:

@@ -9,7 +9,9 @@ from dataclasses import replace
 
 from fairspan.auditing.effect_sentences import describe_changes, describe_rise, format_points
 from fairspan.auditing.findings.finding import Finding
+from fairspan.auditing.group_effects import GroupEffect
 from fairspan.auditing.group_names import (
+    alternatives_with_counts,
     ascii_share,
     count_needed,
     names_with_counts,
@@ -18,12 +20,14 @@ from fairspan.auditing.group_names import (
 )
 from fairspan.auditing.intervals import Estimate
 from fairspan.auditing.model_comparison import ModelComparison
+from fairspan.auditing.order_of_shares import describe_order_of_shares
 from fairspan.auditing.results import GroupResult, ModelResult, labels_of
 from fairspan.auditing.verdict import Verdict
 from fairspan.formatting.names import join_truncated
 from fairspan.formatting.numbers import (
     format_count,
     format_level,
+    ordinal,
     share_with_interval,
     to_ascii,
     verb_form,
@@ -156,6 +160,7 @@ def add_error_gap(verdict: Verdict, comparison: ModelComparison) -> Verdict:
         f"The repair opens a gap: the error of {quote_group(larger)} is larger than that of "
         f"{quote_group(smaller)} by {size} of the variance of all rows "
         f"({interval.removesuffix(' %')}); under {comparison.pca.name} no gap is shown."
+        f"{describe_order_of_shares(fair, larger, smaller)}"
     )
     return replace(verdict, summary=f"{verdict.summary} {sentence}")
 
@@ -203,11 +208,12 @@ def state_possible_cost(comparison: ModelComparison) -> Verdict:
     if rising:
         cost = describe_costs(rising, comparison.materiality)
         summary += f", but {cost}, and a cost above {threshold} is not ruled out"
+        if all(_is_limit_doubtful(group, comparison.materiality) for group in rising):
+            summary += ", as a few rows dominate the error and the interval may be too short"
     summary += "."
     if others:
-        verb = verb_form(len(others), "pays", "pay")
         summary += (
-            f" Whether {names_with_counts(others)} {verb} more than {threshold} is unresolved"
+            f" Whether {alternatives_with_counts(others)} pays more than {threshold} is unresolved"
             f"{_describe_largest_cost(others, comparison.materiality)}."
         )
     small_costs = describe_small_costs(comparison)
@@ -229,7 +235,15 @@ def _describe_largest_cost(groups: Sequence[GroupResult], materiality: float) ->
     known = [limit for limit in limits if limit is not None]
     if len(known) < len(limits):
         return ""
+    if max(known) < materiality:
+        # Only heavy tails keep the interval from ruling a material cost out.
+        return ", as a few rows dominate the error and intervals may be too short"
     return f" (at most {format_points(max(known), materiality)} points)"
+
+
+def _is_limit_doubtful(group: GroupResult, materiality: float) -> bool:
+    """Whether only heavy tails keep the interval from ruling out a material cost."""
+    return GroupEffect.from_result(group, materiality).is_limit_doubtful(materiality)
 
 
 def state_helpful_repair(comparison: ModelComparison) -> Verdict:
@@ -315,7 +329,8 @@ def state_unstable_pca(
     """
     return Verdict(
         kind="inconclusive",
-        summary=f"{pca.name} itself is unstable: whether it harms {names_with_counts(unstable)} "
+        summary=f"{pca.name} itself is unstable: whether it harms "
+        f"{alternatives_with_counts(unstable)} "
         f"depends on the rows it is fitted to. Consider {STABILIZING_CHANGES}.",
         recommendation=f"Try {STABILIZING_CHANGES}, and audit again; until then claim neither harm "
         "nor fairness.",
@@ -331,12 +346,12 @@ def state_too_few_rows(pca: ModelResult, name: str, inconclusive: Sequence[Group
         reason = f" ({pca.no_estimates_reason})"
     remedy = "Collect more rows of them, or use fewer dimensions"
     if all(group.is_identified is False for group in inconclusive):
-        # More rows do not tell equal eigenvalues apart.
-        remedy = "Use another number of dimensions"
+        # More rows do not tell equal eigenvalues apart; fewer dimensions also need fewer rows.
+        remedy = "Use another number of dimensions, preferably a smaller one"
     return Verdict(
         kind="inconclusive",
         summary=f"These rows do not suffice to decide whether {pca.name} harms "
-        f"{names_with_counts(inconclusive)}{reason}.{describe_detectable_losses(inconclusive)}"
+        f"{alternatives_with_counts(inconclusive)}{reason}.{describe_detectable_losses(inconclusive)}"
         f"{_describe_unidentified(pca, inconclusive)}",
         recommendation=f"{remedy}; until then claim neither harm nor fairness.",
         model=name,
@@ -350,9 +365,12 @@ def _describe_unidentified(model: ModelResult, groups: Sequence[GroupResult]) ->
     if not unidentified:
         return ""
     d = model.n_components
+    components = f"{ordinal(d)} and {ordinal(d + 1)} component"
+    best = f"which {d} suit" if d > 1 else "which one suits"
+    pronoun = verb_form(len(unidentified), "it", "them")
     return (
-        f" Components {d} and {d + 1} of {quote_groups(unidentified)} may hold equal variances, so "
-        f"that their best {d} are not determined, and how many rows would settle this is unknown."
+        f" The {components} of {quote_groups(unidentified)} are about equally important, so it is "
+        f"not known {best} {pronoun} best; more rows may not help."
     )
 
 
@@ -393,13 +411,35 @@ def state_misleading_data(
 
 
 def add_caveats(verdict: Verdict, findings: Sequence[Finding]) -> Verdict:
-    """Return the verdict followed by the caveats of findings, and the remedy of the first."""
-    recommendation = verdict.recommendation[0].lower() + verdict.recommendation[1:]
+    """Return the verdict followed by the caveats of findings, and their remedies.
+
+    The answer comes first, unless a finding leaves it open whether there is one.
+    """
+    advice = verdict.recommendation
+    remedies = [finding.advice or finding.remedy for finding in findings]
+    if verdict.kind == "inconclusive" or any(map(casts_doubt, findings)):
+        # Nothing is known before this remedy.
+        advice = f"{remedies[0]} If the verdict does not change, {_lowered(advice)}"
+    else:
+        first, *others = dict.fromkeys(remedies)
+        advice = f"{advice} First, {_lowered(first)}"
+        advice += "".join(f" Then {_lowered(remedy)}" for remedy in others)
     return replace(
         verdict,
         summary=f"{verdict.summary} Caveat: {_join_caveats(findings)}.",
-        recommendation=f"{findings[0].remedy} If the verdict does not change, {recommendation}",
+        recommendation=advice,
     )
+
+
+def casts_doubt(finding: Finding) -> bool:
+    """Whether a finding is about all rows and may have hidden or caused a loss."""
+    is_about_data = finding.model is None and not finding.groups
+    return finding.qualifies_verdict and is_about_data and not finding.may_be_harmless
+
+
+def _lowered(sentence: str) -> str:
+    """Return a sentence that goes on after a comma."""
+    return sentence[0].lower() + sentence[1:]
 
 
 def _join_caveats(findings: Sequence[Finding]) -> str:
@@ -426,7 +466,7 @@ def describe_harm(model: ModelResult, harmed: Sequence[GroupResult]) -> str:
         text += f" {names_with_counts(others)} also {verb} more than chance explains."
     inconclusive = [group for group in model.groups if group.state == "inconclusive"]
     if inconclusive:
-        text += f" Whether it harms {names_with_counts(inconclusive)} is unresolved."
+        text += f" Whether it harms {alternatives_with_counts(inconclusive)} is unresolved."
     return text
 
 

@@ -121,6 +121,7 @@ _OPTIONS_OF_ARGUMENTS = {
     'on_missing="drop"': "--on-missing drop",
     'on_missing="em"': "--on-missing em",
     "(on_missing)": "(--on-missing)",
+    "(clusters)": "(--clusters COL)",
     "(tol)": "(--tol)",
 }
 # Functions that format the option for a setting, from its proposed value or None.

@@ -135,6 +135,23 @@ def format_parameters(values: Mapping[str, object]) -> str:
     return ", ".join(f"{name}={value}" for name, value in values.items())
 
 
+def join_alternatives(texts: Sequence[str], max_items: int = _MAX_LISTED) -> str:
+    """Join alternatives with commas and "or", truncated to `max_items`.
+
+    Examples
+    --------
+    >>> join_alternatives(["a", "b", "c"]), join_alternatives(["a", "b", "c"], 1)
+    ('a, b or c', 'a or 2 more')
+    """
+    shown = list(texts[:max_items])
+    n_more = len(texts) - len(shown)
+    if n_more:
+        shown.append(f"{n_more} more")
+    if len(shown) < 2:
+        return "".join(shown)
+    return f"{', '.join(shown[:-1])} or {shown[-1]}"
+
+
 def join_truncated(texts: Sequence[str], max_items: int = _MAX_LISTED) -> str:
     """Join texts with commas, truncated to `max_items`."""
     joined = ", ".join(texts[:max_items])

@@ -368,6 +368,20 @@ def format_count(value: int, singular: str, plural: str = "") -> str:
     return f"{format_integer(value)}{_NBSP}{noun_form(value, singular, plural)}"
 
 
+def ordinal(number: int) -> str:
+    """Format a position, such as "3rd".
+
+    Examples
+    --------
+    >>> [ordinal(number) for number in (1, 2, 3, 4, 11, 12, 21, 112)]
+    ['1st', '2nd', '3rd', '4th', '11th', '12th', '21st', '112th']
+    """
+    suffix = {1: "st", 2: "nd", 3: "rd"}.get(number % 10, "th")
+    if number % 100 in (11, 12, 13):
+        suffix = "th"
+    return f"{number}{suffix}"
+
+
 def noun_form(value: int, singular: str, plural: str) -> str:
     """Return the noun in the singular for a count of one, else in the plural."""
     if value == 1:

@@ -93,7 +93,8 @@ def find_in_results(models: Sequence[ModelResult], rows: AuditedRows) -> tuple[F
         *reliability_findings(models, rows),
         *in_sample_models(models, rows),
         *chain.from_iterable(
-            one_model_findings(model, is_baseline=model.name in baselines) for model in models
+            one_model_findings(model, models, is_baseline=model.name in baselines)
+            for model in models
         ),
         *drift_since_fit(models),
         *repair_findings(models),

@@ -10,7 +10,7 @@ from fairspan.auditing.first_rows import MIN_Z, FirstRowsSummary
 from fairspan.auditing.group_names import quote_group
 from fairspan.auditing.nearest_neighbors import MIN_NEIGHBOR_JUMP
 from fairspan.formatting.names import join_truncated
-from fairspan.formatting.numbers import format_count, noun_form, to_ascii, verb_form
+from fairspan.formatting.numbers import noun_form, verb_form
 from fairspan.rows.labels import Label
 from fairspan.typing import FloatArray
 
@@ -56,13 +56,13 @@ def dependent_rows(first_rows: FirstRowsSummary, labels: Sequence[Label]) -> Ite
         )
     largest_z = float(np.max(first_rows.autocorrelation_z))
     verb = verb_form(first_rows.n_duplicates, "duplicates", "duplicate")
-    n_duplicates = to_ascii(format_count(first_rows.n_duplicates, "row"))
-    duplicates = f"{n_duplicates} of {first_rows.n_rows:,} {verb} an earlier row"
+    n_duplicates = f"{first_rows.n_duplicates:,}"
+    duplicates = f"of the first {first_rows.n_rows:,} rows, {n_duplicates} {verb} an earlier one"
     if not first_rows.candidate_clusters and largest_z > MIN_Z:
         duplicates_clause = f", and {duplicates}" if first_rows.n_duplicates else ""
         yield make_finding(
             "FS410",
-            {"z": f"{largest_z:.0f}", "duplicates": duplicates_clause},
+            {"duplicates": duplicates_clause},
             settings=[Setting("clusters", "(clusters)")],
         )
     elif first_rows.n_duplicates > _MAX_DUPLICATE_SHARE * first_rows.n_rows:

@@ -153,8 +153,12 @@ ENTRIES = {
         severity="warning",
         message="{groups}: under {models}, a few rows dominate the error{rows}, so intervals may "
         "miss the true value far more often than their level suggests. {remedy}",
-        remedy="Inspect the rows with the largest values; take logarithms of heavy-tailed columns, "
-        "or cap them (how-to guide: Outliers and heavy tails).",
+        remedy="Inspect the rows with the largest values; take logarithms of heavy-tailed columns"
+        "{columns}, or cap them{and_categories} (how-to guide: Outliers and heavy tails).",
+        other_remedies={
+            "categories": "Inspect these rows; merge rare categories{categories} with others, "
+            "exclude them, or do not scale.",
+        },
         caveat="a few rows dominate the error of a group",
     ),
     "FS110": FindingEntry(
@@ -189,10 +193,9 @@ ENTRIES = {
         about="a model",
         severity="warning",
         message="{model}: on {scope}, the error of {worse} is larger than that of {better} by "
-        "{difference} of the variance of all rows ({interval}).",
-        remedy='Decide whether equal errors are desirable. If so, use "error_gap" or '
-        '"equal_error", which may raise the loss of a group; if that only raises the smaller '
-        "error, report the difference instead.",
+        "{difference} of the variance of all rows ({interval}).{order_of_shares}",
+        remedy="Decide whether equal errors are desirable. If a criterion of equal errors harms a "
+        "group, or only raises the smaller error, report the difference instead.",
     ),
     "FS203": FindingEntry(
         title="fitted to the audited rows",
@@ -432,16 +435,21 @@ ENTRIES = {
         title="rows that are alike, found by their order",
         about="data",
         severity="warning",
-        message="Neighboring rows are correlated (z = {z}){duplicates}. If the table is not just "
-        "sorted but neighboring rows form clusters (rows of one person, consecutive times), the "
-        "intervals are too short. {remedy}",
+        message="Neighboring rows are more alike than chance explains{duplicates}. If the table is "
+        "not just sorted but neighboring rows form clusters (rows of one person, consecutive "
+        "times), the intervals are too short. {remedy}",
         other_messages={
             "duplicates": "{duplicates} in every feature. If the table was assembled from "
             "overlapping parts or rows were sampled with replacement, the intervals are too short. "
             "{remedy}",
         },
-        remedy="Name the column that identifies the clusters{setting}.",
+        remedy="Check whether neighboring rows belong to one person or follow each other in time. "
+        "If so, name the column that identifies these clusters{setting} and audit again.",
         further_remedy="If the table is merely sorted, no action is needed.",
+        other_remedies={
+            "duplicates": "Check whether these rows are different persons. If not, drop the "
+            "duplicates, or name the column that identifies the clusters{setting}.",
+        },
         caveat="rows appear to be dependent, or the table is sorted",
         may_be_harmless=True,
     ),
@@ -499,6 +507,7 @@ def make_finding(
     columns: Sequence[str] = (),
     settings: Sequence[Setting] = (),
     rows: Sequence[NamedRow] = (),
+    result: str = "",
 ) -> Finding:
     """Create a finding from its entry in the catalog and the figures of its message.
 
@@ -513,6 +522,8 @@ def make_finding(
         Name of one of the other messages of the entry, instead of its message.
     model, groups, columns, settings, rows
         Subject of the finding; see :class:`~fairspan.auditing.findings.finding.Finding`.
+    result : str, optional
+        Sentence that follows the remedy, about what other models of the same audit attain.
     """
     entry = ENTRIES[code]
     template = entry.message_in(case)
@@ -525,7 +536,7 @@ def make_finding(
         model=model,
         groups=tuple(groups),
         columns=tuple(columns),
-        remedy=entry.recommendation_in(case),
+        remedy=f"{entry.recommendation_in(case)} {result}".rstrip(),
         advice=remedy if "{remedy}" in template else "",
         further_remedy=entry.further_remedy,
         caveat=entry.caveat,

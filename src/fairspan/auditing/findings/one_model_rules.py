@@ -6,13 +6,15 @@ from fairspan.auditing.audited_rows import AuditedRows
 from fairspan.auditing.findings.finding import Finding, Setting
 from fairspan.auditing.findings.finding_catalog import make_finding
 from fairspan.auditing.group_names import ascii_share, quote_group, quote_groups
-from fairspan.auditing.results import ModelResult, argmax_with_ties, labels_of
-from fairspan.formatting.names import join_truncated
+from fairspan.auditing.order_of_shares import describe_order_of_shares
+from fairspan.auditing.results import ModelResult, argmax_with_ties, harmed_groups, labels_of
+from fairspan.formatting.names import join_alternatives, join_truncated
 from fairspan.formatting.numbers import (
     format_count,
     format_relative,
     share_with_interval,
     to_ascii,
+    verb_form,
 )
 from fairspan.rows.labels import format_list
 
@@ -20,12 +22,23 @@ from fairspan.rows.labels import format_list
 _LOSS_SHARE_TOL = 1e-12
 
 
-def one_model_findings(model: ModelResult, *, is_baseline: bool = False) -> Iterator[Finding]:
-    """Apply the rules about one model; `is_baseline` if a fair model is compared with it."""
+def one_model_findings(
+    model: ModelResult, models: Sequence[ModelResult] = (), *, is_baseline: bool = False
+) -> Iterator[Finding]:
+    """Apply the rules about one model.
+
+    Parameters
+    ----------
+    model : ModelResult
+    models : sequence of ModelResult
+        All models of the audit.
+    is_baseline : bool
+        Whether a fair model is compared with it.
+    """
     yield from absent_groups(model)
     yield from lossless(model)
     yield from largest_pca_loss(model, is_baseline=is_baseline)
-    yield from disparity(model)
+    yield from disparity(model, models)
     yield from not_proven_optimal(model)
     yield from negative_losses(model)
     yield from unstable_model(model)
@@ -125,12 +138,12 @@ def largest_pca_loss(model: ModelResult, *, is_baseline: bool) -> Iterator[Findi
     )
 
 
-def disparity(model: ModelResult) -> Iterator[Finding]:
+def disparity(model: ModelResult, models: Sequence[ModelResult] = ()) -> Iterator[Finding]:
     """FS201, FS202: whether the interval of the disparity contains zero.
 
     The disparity is the error of the second group of the pair minus that of the first: on new rows
     if it was estimated, otherwise on the audited rows. None without an interval, or if no variance
-    is lost.
+    is lost. Of the other models, those that aim at equal errors are named with their result.
     """
     difference = model.observed_disparity
     pair = model.disparity_pair
@@ -170,10 +183,41 @@ def disparity(model: ModelResult) -> Iterator[Finding]:
             "scope": scope,
             "difference": size,
             "interval": interval,
+            "order_of_shares": describe_order_of_shares(model, worse, better),
         },
         model=model.name,
         groups=(worse, better),
+        result=_describe_equal_errors([each for each in models if each is not model]),
     )
+
+
+def _describe_equal_errors(models: Sequence[ModelResult]) -> str:
+    """State the result of the criterion of equal errors that shows no difference on new rows.
+
+    Of several such models, the one with the smallest of the largest losses. Empty without any.
+    """
+    closing = [
+        model
+        for model in models
+        if model.favors_equal_errors
+        and model.has_estimates
+        and model.expected_disparity.contains_zero
+    ]
+    if not closing:
+        return ""
+    model = min(closing, key=lambda each: max(each.loss_shares().values()))
+    text = f"Under {model.name}, no difference is shown"
+    harmed = harmed_groups(model)
+    if harmed:
+        names = quote_groups(harmed)
+        verb = verb_form(len(harmed), "loses", "lose")
+        losses = join_truncated([ascii_share(each.expected_loss_share.value) for each in harmed])
+        return f"{text}, but {names} then {verb} {losses} (harmed)."
+    open_groups = [group for group in model.groups if group.state == "inconclusive"]
+    if open_groups:
+        names = join_alternatives([quote_group(group.group) for group in open_groups])
+        return f"{text}; whether it harms {names} is unresolved."
+    return f"{text}, and it harms no group."
 
 
 def not_proven_optimal(model: ModelResult) -> Iterator[Finding]:

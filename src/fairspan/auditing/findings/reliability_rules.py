@@ -1,6 +1,6 @@
 """FS101 to FS106 and FS108 to FS110: groups and models without reliable estimates."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from itertools import chain
 
 from fairspan.auditing.audited_rows import AuditedRows
@@ -19,6 +19,8 @@ from fairspan.rows.labels import Label
 _SMALL_GROUP_SHARE = 0.05
 # Rows per dimension (of d + 1) below which chance makes up 5 % or more of a group's best error.
 MIN_ROWS_PER_DIMENSION = 20
+# Integers below this are written with all digits.
+_MAX_PLAIN_NUMBER = 1e15
 
 
 def reliability_findings(models: Sequence[ModelResult], rows: AuditedRows) -> Iterator[Finding]:
@@ -139,20 +141,37 @@ def heavy_tails(models: Sequence[ModelResult]) -> Iterator[Finding]:
     if affected_models:
         groups = _groups_where(affected_models, _has_heavy_tails)
         model_names = join_truncated([model.name for model in affected_models])
-        features = {group.largest_row.feature for group in groups if group.largest_row}
+        largest_rows = [group.largest_row for group in groups if group.largest_row]
+        features = {row.feature for row in largest_rows if row.feature is not None}
+        # Logarithms of columns of zeros and ones change nothing.
+        categories = {
+            row.feature for row in largest_rows if row.feature and row.value in (0.0, 1.0)
+        }
+        columns = features - categories
         yield make_finding(
             "FS109",
             {
                 "groups": quote_groups(groups),
                 "models": model_names,
                 "rows": _describe_largest_rows(groups),
+                "columns": _in_parentheses(columns),
+                "categories": _in_parentheses(categories),
+                "and_categories": f"; merge rare categories{_in_parentheses(categories)}"
+                if categories
+                else "",
             },
+            case="categories" if categories and not columns else None,
             groups=labels_of(groups),
-            columns=sorted(filter(None, features)),
+            columns=sorted(features),
             rows=[
                 _named_row(group.group, group.largest_row) for group in groups if group.largest_row
             ],
         )
+
+
+def _in_parentheses(names: Collection[str]) -> str:
+    """Return " (a, b)" for names in order; empty if there are none."""
+    return f" ({join_truncated(sorted(names))})" if names else ""
 
 
 def _named_row(group: Label, row: LargestRow) -> NamedRow:
@@ -176,7 +195,8 @@ def _describe_row(row: LargestRow) -> str:
     """Return the name of a row, its largest value and its share in an error."""
     parts = [row.name or "one row"]
     if row.feature is not None:
-        parts.append(f"{row.feature} {_format_value(row.value)}")
+        is_category = "=" in row.feature and row.value == 1
+        parts.append(row.feature if is_category else f"{row.feature} = {_format_value(row.value)}")
     return f"{', '.join(parts)}: {ascii_share(row.error_share)}"
 
 
@@ -185,10 +205,12 @@ def _format_value(value: float) -> str:
 
     Examples
     --------
-    >>> _format_value(1e9), _format_value(-99999.0), _format_value(0.25)
-    ('1e9', '-99999', '0.25')
+    >>> _format_value(1e9), _format_value(-99999.0), _format_value(0.25), _format_value(2e-7)
+    ('1,000,000,000', '-99,999', '0.25', '2e-7')
     """
-    mantissa, _, exponent = f"{value:.6g}".partition("e")
+    if value.is_integer() and abs(value) < _MAX_PLAIN_NUMBER:
+        return f"{value:,.0f}"
+    mantissa, _, exponent = f"{value:,.6g}".partition("e")
     return f"{mantissa}e{int(exponent)}" if exponent else mantissa
 
 
