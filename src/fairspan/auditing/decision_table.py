@@ -153,7 +153,8 @@ def decision_table(
 def _decision_cell(decision: Decision, decimals: int, materiality: float) -> Cell:
     """Return the cell of a model and group, with the state of the loss as its detail."""
     state = decision.state
-    detail = str(state)
+    # A state of the loss is no statement about it if it is not estimated.
+    detail = "" if math.isnan(decision.loss.value) else str(state)
     if decision.baseline is not None and not math.isnan(decision.loss.value):
         loss = share_with_interval(decision.loss.value, None, None, decimals, materiality)[0]
         detail = f"loss {loss}, {state}"

@@ -13,7 +13,7 @@ State = Literal["harmed", "minor", "no material harm", "inconclusive"]
 """Classification of a group's loss by its intervals."""
 
 STATE_MEANINGS: Mapping[State, str] = {
-    "harmed": "a loss is shown, and its estimate is above the threshold",
+    "harmed": "a loss is shown, and its estimate is at or above the threshold",
     "minor": "a loss is shown, and its estimate is below the threshold, which it may exceed",
     "no material harm": "no loss is shown, and one above the threshold is ruled out",
     "inconclusive": "no loss is shown, and one above the threshold is not ruled out",

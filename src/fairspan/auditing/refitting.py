@@ -24,6 +24,8 @@ from fairspan.problem.warm_start import WarmStart
 from fairspan.typing import FloatArray
 
 # Center and scale of a model, the latter as bytes.
+REFIT_FAILURE = "a refit without one part of the rows failed"
+"""Beginning of the reason why there are no estimates, if a refit failed."""
 _FrameKey = tuple[Center, bytes]
 
 
@@ -61,7 +63,8 @@ def try_refit(model: AuditedModel, training: "TrainingMoments", best: BestSubspa
     try:
         return ModelRefits((_refit(model, training, best),))
     except FairspanError as error:
-        return ModelRefits(failure=str(error.args[0]))
+        cause = str(error.args[0])
+        return ModelRefits(failure=f"{REFIT_FAILURE}: {cause[0].lower()}{cause[1:]}")
 
 
 class TrainingMoments:

@@ -67,11 +67,16 @@ def state_harmful_repair(comparison: ModelComparison) -> Verdict:
 def state_shifting_repair(comparison: ModelComparison) -> Verdict:
     """State the verdict if PCA harms a group, and the fair model another."""
     fair = comparison.fair.full_name
+    pca = comparison.pca.name
+    worst = comparison.worst_under_fair
+    also = ""
+    if worst.has_error_rise:
+        rise = describe_rise(quote_group(worst.group), worst.expected_change_share, pca)
+        also = f" Also, {rise}."
     return Verdict(
         "harm, repair shifts it",
         f"{_describe_harm_by_pca(comparison)} Under {fair}, "
-        f"{_describe_harm(comparison.newly_harmed)}, which {comparison.pca.name} is not shown to "
-        "harm.",
+        f"{_describe_harm(comparison.newly_harmed)}, which {pca} is not shown to harm.{also}",
         "The repair is not better for everybody. Choose another criterion or more dimensions, or "
         "report which groups bear the cost and why.",
         comparison.fair.name,
@@ -116,11 +121,20 @@ def state_useless_repair(comparison: ModelComparison) -> Verdict:
     return Verdict(
         "harm, repair does not help",
         f"{_describe_harm_by_pca(comparison)} Under {fair}, the error of {worst_name} is not shown "
-        "to decrease on new rows.",
+        f"to decrease on new rows{_open_change(comparison.worst_under_fair)}.",
         f"Keep {comparison.pca.name}, choose another criterion, or use more dimensions.",
         comparison.fair.name,
         comparison.labels_harmed_by_pca,
     )
+
+
+def _open_change(group: GroupResult) -> str:
+    """Return " (1.2 points less to 0.5 more)" for a change of unknown sign; empty otherwise."""
+    change = group.expected_change_share
+    if not change.contains_zero:
+        return ""
+    low, high = (format_points(limit or 0.0) for limit in (change.low, change.high))
+    return f" ({low} points less to {high} more)"
 
 
 def _describe_harm_by_pca(comparison: ModelComparison) -> str:
@@ -136,11 +150,32 @@ def _describe_harm(groups: Sequence[GroupResult]) -> str:
 
 def add_harm_without_rise(verdict: Verdict, comparison: ModelComparison) -> Verdict:
     """Add the groups that only the fair model is shown to harm, but not more than PCA does."""
-    sentence = (
-        f"Under {comparison.fair.full_name}, {_describe_harm(comparison.harmed_without_rise)}, but "
-        f"not shown to be worse off than under {comparison.pca.name}."
-    )
+    groups = comparison.harmed_without_rise
+    apart = [group for group in groups if comparison.has_separate_loss(group)]
+    sentence = f"Under {comparison.fair.full_name}, {_describe_harm(groups)}"
+    if len(apart) == 1 == len(groups):
+        sentence += f": {_describe_separate_loss(apart[0], comparison)}"
+    else:
+        sentence += f", but not shown to be worse off than under {comparison.pca.name}."
     return replace(verdict, summary=f"{verdict.summary} {sentence}")
+
+
+def _describe_separate_loss(group: GroupResult, comparison: ModelComparison) -> str:
+    """Explain why a change is not shown although the intervals of both losses are separate.
+
+    The interval of a loss is for refits to other rows on average, that of a change for the fit to
+    these rows, which differs from refits as they do from each other.
+    """
+    pca = comparison.pca.name
+    under_pca = ascii_share(comparison.under_pca(group).expected_loss_share.high or 0.0)
+    change = group.expected_change_share
+    low, high = (format_points(limit or 0.0) for limit in (change.low, change.high))
+    return (
+        f"refits to other rows lose {_share_range(group.expected_loss_share)} of its variance on "
+        f"average, and at most {under_pca} under {pca}. But refits differ so much that for the fit "
+        f"to these rows anything from {low} points less to {high} points more than under {pca} is "
+        "possible."
+    )
 
 
 def add_error_gap(verdict: Verdict, comparison: ModelComparison) -> Verdict:

@@ -59,6 +59,17 @@ _STATUS_MESSAGES = {
 }
 
 
+def shown_status(status_text: str) -> str:
+    """Return a status in the word of pages and of the terminal, "proven" for "optimal".
+
+    Examples
+    --------
+    >>> shown_status("optimal within 1 %"), shown_status("open gap")
+    ('proven within 1 %', 'open gap')
+    """
+    return status_text.replace("optimal", "proven")
+
+
 def tolerance_suffix(status: str, tol: float) -> str:
     """Suffix for the status "optimal" if the tolerance is loose.
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import click
 
+from fairspan.certificates.status import shown_status
 from fairspan.cli.command import usage_error_if
 from fairspan.cli.inputs import InputData, open_input
 from fairspan.cli.option_values import AuditOptions, FitOptions, PairOptions, ReadOptions
@@ -89,7 +90,9 @@ class PairedResult:
             f"{certificate.objective:.6g}; no pair of subspaces is below "
             f"{certificate.lower_bound:.6g} (gap {certificate.gap:.1e})."
         )
-        status = f"Status: {certificate.assessment.status_text}: {certificate.message}."
+        status = (
+            f"Status: {shown_status(certificate.assessment.status_text)}: {certificate.message}."
+        )
         notes = [line for note in table.notes for line in wrap_text(str(note), width)]
         return "\n".join(
             [

@@ -11,6 +11,7 @@ import click
 
 from fairspan.auditing.group_names import format_group, quote_group
 from fairspan.auditing.intervals import none_if_nan
+from fairspan.certificates.status import shown_status
 from fairspan.cli.command_terminal import JSON_VERSION, painter_for
 from fairspan.cli.finding_hints import in_command_terms
 from fairspan.formatting.export import to_json_value
@@ -72,7 +73,8 @@ def certificate_text(certificate: "Certificate") -> str:
     if parameters:
         criterion += f" ({parameters})"
     certificate_sentence = f"Certificate: {criterion} is {certificate.objective:.6g}; "
-    status = f"Status: {certificate.status_text}: {in_command_terms(certificate.message)}."
+    status_word = shown_status(certificate.status_text)
+    status = f"Status: {status_word}: {in_command_terms(certificate.message)}."
     if math.isfinite(certificate.lower_bound):
         subspace = f"subspace of {to_ascii(format_count(certificate.n_components, 'dimension'))}"
         certificate_sentence += (
@@ -96,9 +98,9 @@ def certificate_text(certificate: "Certificate") -> str:
         )
     # The status starts a line, so it is never broken across lines and can be colored.
     role: TextRole = "proven" if certificate.status == "optimal" else "unproven"
-    colored_status = painter_for(sys.stdout)(certificate.status_text, role)
+    colored_status = painter_for(sys.stdout)(status_word, role)
     first, *others = wrap_text(status, output_width(sys.stdout))
-    first = first.replace(certificate.status_text, colored_status, 1)
+    first = first.replace(status_word, colored_status, 1)
     return "\n".join([*wrap_text(certificate_sentence, output_width(sys.stdout)), first, *others])
 
 

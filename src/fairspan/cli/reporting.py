@@ -320,8 +320,8 @@ def install_hint(page: Path) -> str | None:
     return None
 
 
-def write_demo_page(page: Path, data: Dataset) -> None:
-    """Write the report of the demo data."""
+def write_demo_page(page: Path, data: Dataset) -> int:
+    """Write the report of the demo data, and return the number of fair models that it compares."""
     rows = open_group_rows(data.X, data.sensitive_features)
     moments = replace(compute_group_moments(rows), feature_names=data.feature_names)
     settings = ReportSettings.validated(
@@ -333,7 +333,9 @@ def write_demo_page(page: Path, data: Dataset) -> None:
         input_sha256=compute_fingerprint(rows),
         command="fairspan demo",
     )
-    write_page(page, build_report(moments, rows, settings, origin))
+    report = build_report(moments, rows, settings, origin)
+    write_page(page, report)
+    return len(report.audit.models) - 1
 
 
 def demo_text(certificate: Certificate, result: Audit, data: Dataset) -> str:

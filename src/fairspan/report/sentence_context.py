@@ -135,10 +135,14 @@ def sentence_context(report: Report) -> dict[str, object]:
         "shares_of_variances": shares_of_variances,
         "change_decimals": change_decimals,
         "share_with_change": share_with_change,
+        "harmless_dimensions": harmless_dimensions(report),
         "harm_by_dimension": harm_by_dimension(report),
         "harmed_by_pca": harmed_groups(pca),
         "main_findings": main_findings,
         "inconclusive_state": INCONCLUSIVE,
+        "state_reasons": {
+            group.state_reason for model in report.audit.models for group in model.groups
+        },
         "state_meanings": STATE_MEANINGS,
         "common_unit_note": COMMON_UNIT_NOTE,
         "joint_level_note": joint_level_note(report.audit.level, n_fair),
@@ -155,12 +159,13 @@ def sentence_context(report: Report) -> dict[str, object]:
 def _affected_groups(report: Report) -> dict[str, list[GroupResult]]:
     """Return the groups that gain, pay and are newly harmed under the main model."""
     if report.main.is_pca:
-        return {"gainers": [], "payers": [], "newly_harmed": []}
+        return {"gainers": [], "payers": [], "newly_harmed": [], "harmed_by_main": []}
     comparison = ModelComparison.from_models(report.main, report.pca, report.audit.materiality)
     return {
         "gainers": comparison.groups_with_effect("gain"),
         "payers": comparison.groups_with_effect("cost"),
         "newly_harmed": comparison.newly_harmed,
+        "harmed_by_main": harmed_groups(report.main),
     }
 
 
@@ -234,6 +239,28 @@ def harm_by_dimension(report: Report) -> list[DimensionHarm]:
             share, g = max(losses)
             harmful.append(DimensionHarm(dimension.n_components, report.curves.groups[g], share))
     return harmful
+
+
+def harmless_dimensions(report: Report) -> list[int]:
+    """Return the evaluated numbers of dimensions with no material harm to any group by PCA.
+
+    All features together reduce nothing, and are left out.
+    """
+    return [
+        dimension.n_components
+        for dimension in report.curves.dimensions
+        if dimension.pca_estimates
+        and dimension.n_components < report.n_features
+        and all(
+            estimates.state in ("no material harm", "minor")
+            and (estimates.expected_loss.high or 0.0) < report.audit.materiality * variance
+            for estimates, variance in zip(
+                dimension.pca_estimates,
+                [group.observed_total_variance for group in report.pca.groups],
+                strict=True,
+            )
+        )
+    ]
 
 
 def split_findings(report: Report) -> tuple[list[Finding], list[Finding]]:

@@ -166,8 +166,12 @@ ENTRIES = {
         about="a model",
         severity="warning",
         message="{model}: there are no estimates for new rows, because {reason}. {remedy}",
-        remedy="Audit held-out rows, or use fewer features.",
-        further_remedy="The moments by fold of fewer features fit into memory.",
+        remedy="Audit held-out rows, or use fewer features, of which the moments by fold fit into "
+        "memory.",
+        other_remedies={
+            "refit failed": "Audit held-out rows, or choose a criterion that can be fitted to "
+            "every part of the rows.",
+        },
     ),
     "FS111": FindingEntry(
         title="rows that count for far fewer",
@@ -194,8 +198,7 @@ ENTRIES = {
         severity="warning",
         message="{model}: on {scope}, the error of {worse} is larger than that of {better} by "
         "{difference} of the variance of all rows ({interval}).{order_of_shares}",
-        remedy="Decide whether equal errors are desirable. If a criterion of equal errors harms a "
-        "group, or only raises the smaller error, report the difference instead.",
+        remedy="Report the difference, and decide whether equal errors are worth a loss.",
     ),
     "FS203": FindingEntry(
         title="fitted to the audited rows",

@@ -212,7 +212,7 @@ def _describe_equal_errors(models: Sequence[ModelResult]) -> str:
         names = quote_groups(harmed)
         verb = verb_form(len(harmed), "loses", "lose")
         losses = join_truncated([ascii_share(each.expected_loss_share.value) for each in harmed])
-        return f"{text}, but {names} then {verb} {losses} (harmed)."
+        return f"{text}, but {names} then {verb} {losses} of the variance (harmed)."
     open_groups = [group for group in model.groups if group.state == "inconclusive"]
     if open_groups:
         names = join_alternatives([quote_group(group.group) for group in open_groups])

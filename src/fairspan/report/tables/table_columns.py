@@ -9,6 +9,7 @@ import numpy as np
 
 from fairspan.auditing.estimates import State
 from fairspan.auditing.results import GroupResult
+from fairspan.certificates.status import shown_status
 from fairspan.formatting.names import describe_tied, format_parameters
 from fairspan.formatting.numbers import (
     change_decimals,
@@ -112,7 +113,7 @@ def statuses_column(report: Report) -> Column:
     """Column of statuses."""
     certificates = [fit.certificate for fit in report.fits]
     cells = [
-        Cell(certificate.status_text.replace("optimal", "proven"), str(certificate.status))
+        Cell(shown_status(certificate.status_text), str(certificate.status))
         for certificate in certificates
     ]
     return Column("status", cells, is_text=True)

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from fairspan.auditing.findings.finding import Finding
 from fairspan.auditing.group_names import format_group
 from fairspan.auditing.results import ModelResult
+from fairspan.certificates.status import shown_status
 from fairspan.formatting.names import display_name
 from fairspan.formatting.numbers import format_count
 from fairspan.formatting.table import (
@@ -30,7 +31,9 @@ def user_models_table(user_models: UserModels) -> Table:
             name_column("kind", user_models.descriptions),
             counts_column("dimensions", [model.n_components for model in models]),
             name_column("features", units),
-            name_column("certificate", [model.status_text or "none" for model in models]),
+            name_column(
+                "certificate", [shown_status(model.status_text or "none") for model in models]
+            ),
             number_column("total error", [model.observed_total_error for model in models]),
         ),
     )
