@@ -57,7 +57,7 @@ def test_the_command_line(rows, tmp_path, capsys):
     text = " ".join(capsys.readouterr().out.split())
     assert "Status: unresolved" in text
     assert "column 'income'" in text
-    assert "Status: optimal" not in text
+    assert "Status: proven" not in text
     assert cli.run(["verify", str(tmp_path / "m"), str(path), "--group", "group"]) == 0
 
 

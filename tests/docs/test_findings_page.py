@@ -220,9 +220,9 @@ def test_the_example_is_what_an_audit_says(code):
     assert found.remedy.endswith(".")
 
 
-def test_the_page_names_the_findings_that_veto_a_verdict():
+def test_the_page_names_the_findings_that_qualify_a_verdict():
     sentence = re.search(
-        r"Some findings veto a verdict \(`qualifies_verdict`\): (.*?)\.", PAGE, re.S
+        r"Some findings qualify a verdict \(`qualifies_verdict`\): (.*?)\.", PAGE, re.S
     )[1]
     assert re.findall(r"FS\d+", sentence) == [
         code for code, entry in ENTRIES.items() if entry.caveat

@@ -39,7 +39,7 @@ def advise_fair_model(
 
     The verdict states the costs. Models that are `tied` are not shown to have a larger loss.
     """
-    text = f"Use {model.full_name}: {_describe_losses(model, pca)}.{_describe_open_loss(model)}"
+    text = f"Use {model.full_name}: {_describe_losses(model, pca)}{_describe_open_loss(model)}."
     if n_compared <= 2:
         return text
     text += f" Of the {n_compared} models compared, this estimate is the smallest"
@@ -156,13 +156,10 @@ def _estimated_share(model: ComparedModel) -> str:
 
 
 def _describe_open_loss(model: ComparedModel) -> str:
-    """Return a sentence if the estimate of the largest loss is immaterial, its limit is not."""
+    """Return a clause if the estimate of the largest loss is immaterial, its limit is not."""
     if not model.expected_largest_loss < model.materiality < model.largest_loss_limit:
         return ""
-    return (
-        f" The estimate is below the threshold of {ascii_share(model.materiality)}; a loss of up "
-        f"to {_limit_share(model)} is not ruled out."
-    )
+    return f", so a loss above {ascii_share(model.materiality)} is not ruled out"
 
 
 def _limit_share(model: ComparedModel) -> str:

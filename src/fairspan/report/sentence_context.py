@@ -129,6 +129,7 @@ def sentence_context(report: Report) -> dict[str, object]:
         "own_best": "own best component" if d == 1 else f"own best {format_count(d, 'component')}",
         "no_other": "no other component" if d == 1 else f"no other {format_count(d, 'component')}",
         "increased_losses": _increased_losses(report),
+        "loose_tol": LOOSE_TOL,
         "tied_largest": tied_maxima(main_losses),
         "largest_pca_losses": largest_pca_losses,
         "worst_dimension_index": largest_pca_losses.index(max(largest_pca_losses)),

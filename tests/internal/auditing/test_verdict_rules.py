@@ -176,7 +176,7 @@ def finding_of(code, model=None, groups=()):
 
 
 @pytest.mark.parametrize(("plain", "fair", "kind", "words"), KINDS, ids=[k[2] for k in KINDS])
-def test_no_verdict_ignores_a_finding_that_vetoes_it(plain, fair, kind, words):
+def test_no_verdict_ignores_a_finding_that_qualifies_it(plain, fair, kind, words):
     """All pairs of a kind and a finding: the verdict either says what questions it, or stands."""
     alone = verdict(plain, *fair)
     for code in ENTRIES:
@@ -187,7 +187,7 @@ def test_no_verdict_ignores_a_finding_that_vetoes_it(plain, fair, kind, words):
         if not found.qualifies_verdict or (kind == "inconclusive" and not casts_doubt):
             assert given == alone, code
             continue
-        assert given.recommendation.startswith(found.remedy)
+        assert found.remedy[1:] in given.recommendation
         assert given.summary.endswith(f"{found.caveat} ({code}).")
         if kind == "no material harm" and casts_doubt:
             assert given.kind == "inconclusive", code
@@ -195,7 +195,14 @@ def test_no_verdict_ignores_a_finding_that_vetoes_it(plain, fair, kind, words):
         else:
             assert given.kind == kind, code
             assert given.summary.startswith(alone.summary)
-            assert given.recommendation.endswith(alone.recommendation[1:])
+            # The answer comes first, unless the finding leaves it open whether there is one.
+            answer = alone.recommendation
+            if casts_doubt:
+                assert given.recommendation.startswith(found.remedy)
+                assert given.recommendation.endswith(answer[1:])
+            else:
+                assert given.recommendation.startswith(answer)
+                assert given.recommendation.endswith(found.remedy[1:])
 
 
 def test_a_finding_qualifies_only_verdicts_of_its_groups_and_models():
@@ -322,7 +329,7 @@ def test_models_that_are_not_shown_to_be_worse_are_named_as_ties():
     assert found.text.endswith("but n is not shown to be worse.")
     apart = recommendation(best, far, plain)
     assert (apart.model, apart.tied_models) == ("b", ())
-    assert apart.text.endswith("its estimate is the smallest.")
+    assert apart.text.endswith("this estimate is the smallest.")
     # A model that does not help is no alternative, however small its lower limit.
     useless = model("useless", *PLAIN, baseline="PCA")
     assert recommendation(best, useless, plain).tied_models == ()
@@ -338,8 +345,55 @@ def test_an_undecided_recommendation_names_a_model_that_helps_without_cost():
     found = recommendation(leading, fair_model("free", 0.9), model("PCA", *PLAIN))
     assert (found.kind, found.leading_model) == ("undecided", "leading")
     assert "but whether 'b' pays more than 1.0 % is unresolved. " in found.text
-    alternative = "free lowers the largest loss to at most 11.0 % of the variance of 'a'."
-    assert found.text.endswith(f"Without a material cost, {alternative}")
+    assert found.text.startswith("Keep PCA or use more dimensions; no fair model is recommended.")
+    alternative = "Without a material cost, free lowers the estimate of the largest loss to 9.0 %"
+    assert f"{alternative} of the variance of 'a' (at most 11.0 %)." in found.text
+
+
+def test_an_interval_below_the_threshold_that_rules_nothing_out_says_why():
+    """A few rows dominate the error of the group, so that its interval may be too short."""
+    doubtful = replace(group("b", "harmed", 1.0, 0.03, margin=0.02), is_heavy_tailed=True)
+    leading = model("leading", group("a", "harmed", 0.2, -1.8), doubtful, baseline="PCA")
+    plain = model("PCA", group("a", "harmed", 2.0), group("b", "harmed", 1.0))
+    found = recommendation(leading, plain)
+    assert found.compared[1].effects[1].is_limit_doubtful(0.01)
+    assert "whether 'b' pays more than 1.0 % is unresolved, as a few rows dominate" in found.text
+    assert "0.1 to 0.5 %, may be too short" in found.text
+
+
+def test_estimates_and_limits_of_the_largest_loss_are_told_apart():
+    """The group with the largest estimate need not be the one with the largest limit."""
+    wide = replace(
+        group("b", "inconclusive", 0.05, 0.0, margin=0.04),
+        expected_loss=Estimate(0.05, -0.05, 0.15),
+    )
+    fair = model("fair", group("a", "minor", 0.08, -1.9, margin=0.02), wide, baseline="PCA")
+    found = recommendation(fair, model("PCA", *PLAIN))
+    compared = found.compared[1]
+    assert (compared.expected_group, compared.group) == ("a", "b")
+    assert "estimated at 0.8 % of the variance of 'a' (under PCA, 20.0 %)" in found.text
+    assert "no group loses more than 1.5 % (under PCA, 22.0 %)" in found.text
+    assert found.kind == "use model"
+    assert "so a loss above 1.0 % is not ruled out." in found.text
+
+
+def test_a_repair_that_shifts_harm_says_so_if_it_also_adds_to_it():
+    found = verdict(PLAIN, group("a", "harmed", 2.4, 0.4), group("b", "harmed", 1.0, 1.0))
+    assert found.kind == "harm, repair shifts it"
+    assert "Also, 'a' loses 4.0 points more than under PCA (3.0 to 5.0)." in found.summary
+
+
+def test_losses_with_separate_intervals_and_an_open_change_are_explained():
+    fair = group("b", "harmed", 1.0, 0.5, margin=0.6)
+    found = verdict(
+        [group("a", "inconclusive", 0.5), group("b", "minor", 0.05)],
+        group("a", "inconclusive", 0.5, 0.0),
+        fair,
+    )
+    assert found.kind == "inconclusive"
+    assert "refits to other rows lose 8.0 to 12.0 % of its variance on average" in found.summary
+    assert "at most 0.9 % under PCA" in found.summary
+    assert "from 1.0 points less to 11.0 points more than under PCA" in found.summary
 
 
 def test_many_groups_that_pay_little_are_described_together():

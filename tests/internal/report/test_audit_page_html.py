@@ -320,7 +320,7 @@ def test_a_loose_tolerance_stands_with_the_status_of_an_audit_and_a_display():
     fair = fs.FairPCA(2, tol=0.01).fit(X, sensitive_features=labels)
     model = fs.audit(fair, X, labels, folds=None).models[0]
     assert (model.status, model.tol, model.status_text) == ("optimal", 0.01, "optimal within 1 %")
-    assert "Status: optimal within 1 %" in certificate_text(fair.solution_)
+    assert "Status: proven within 1 %" in certificate_text(fair.solution_)
     assert fs.displays.GroupLossDisplay.compute(fair).status == "optimal within 1 %"
 
 

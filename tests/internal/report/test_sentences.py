@@ -47,7 +47,7 @@ def test_the_bound_of_equal_errors_is_claimed_of_equal_errors_alone():
     report = make_report(*generate_rows(2, 4), 2, criterion="equal_error", compare=[], folds=None)
     # Ordinary PCA has a lower error over all rows, so a claim about all projections is false.
     assert report.pca.observed_total_error < report.main_fit.certificate.lower_bound
-    assert "2 dimensions with equal errors" in sentence_text("certificate_lead", report)
+    assert "2 components with equal errors" in sentence_text("certificate_lead", report)
     assert "dimension with equal errors" in report.verification["explanation"][0]
 
 
@@ -58,7 +58,7 @@ def test_the_bound_within_a_tolerance_is_claimed_of_such_errors_alone():
     errors = report.main_fit.certificate.errors
     assert abs(errors[0] - errors[1]) == pytest.approx(0.01, rel=1e-9)
     among = "with errors at most 0.01 apart"
-    assert f"2 dimensions {among}" in sentence_text("certificate_lead", report)
+    assert f"2 components {among}" in sentence_text("certificate_lead", report)
     assert f"dimension {among}" in report.verification["explanation"][0]
 
 
