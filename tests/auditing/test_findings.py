@@ -221,6 +221,45 @@ def test_an_interval_that_contains_zero_and_one_that_does_not():
     assert "FS202" not in finding_codes(np.eye(4)[:1], same, labels)
 
 
+def test_a_larger_error_that_is_the_smaller_share_of_its_variance():
+    """The order in squared units is the reverse of that of the shares, and the finding says so."""
+    model = audit(plain_pca(), X, GROUPS).models[0]
+    wide, narrow = sorted(model.groups, key=lambda group: -group.expected_error.value)
+    assert (wide.group, narrow.group) == ("wide", "narrow")
+    shares = [100 * group.expected_error_share.value for group in (wide, narrow)]
+    assert shares[0] < shares[1]
+    ratio = wide.observed_total_variance / narrow.observed_total_variance
+    message = get_finding("FS202", plain_pca(), X, GROUPS).message
+    assert f"{shares[0]:.1f} against {shares[1]:.1f} %" in message
+    assert f"{ratio:.1f} times that of 'narrow'" in message
+    other = get_finding("FS202", np.eye(4)[:1], *_larger_error_and_share())
+    assert "As a share" not in other.message
+
+
+def _larger_error_and_share():
+    """Rows of two groups of equal variance, of which one has the larger error."""
+    rng = np.random.default_rng(2)
+    kept = rng.standard_normal((400, 3)) * [3, 1, 1]
+    lost = rng.standard_normal((400, 3)) * [1, 3, 1]
+    return np.vstack([kept, lost]), np.repeat(["kept", "lost"], 400)
+
+
+def test_equal_errors_are_advised_with_their_result_only():
+    """A criterion that was not fitted here is not named."""
+    rows, labels = _larger_error_and_share()
+    alone = get_finding("FS202", PCA(1).fit(rows), rows, labels)
+    assert not re.search("Under|error_gap|equal_error", alone.recommendation)
+    result = audit({"gap": fit_model(rows, labels, criterion="error_gap")}, rows, labels)
+    found = next(each for each in result.findings if each.code == "FS202")
+    assert found.model == "PCA"
+    gap = result.models[0]
+    assert gap.expected_disparity.contains_zero
+    assert [group.state for group in gap.groups] == ["harmed", "harmed"]
+    assert "Under gap, no difference is shown, but" in found.recommendation
+    for group in gap.groups:
+        assert f"{100 * group.expected_loss_share.value:.1f} %" in found.recommendation
+
+
 @pytest.mark.parametrize("unit", mark_most_long([1e-6, 1.0, 1e6], 3))
 def test_who_pays_for_plain_pca(unit):
     rows = unit * X

@@ -42,7 +42,10 @@ def test_the_row_its_value_and_its_share_are_named(folds):
     finding = heavy_tails(table, folds=folds)
     share = share_of_the_row(table, MODEL)
     group = table["region"][OUTLIER]
-    assert f"(row 18, income 1e9: {100 * share:.1f} % of the error of '{group}')" in finding.message
+    assert (
+        f"(row 18, income = 1,000,000,000: {100 * share:.1f} % of the error of '{group}')"
+        in finding.message
+    )
     assert (finding.groups, finding.columns) == ((group,), ("income",))
     (row,) = finding.to_dict()["rows"]
     assert row.pop("error_share") == pytest.approx(share)
@@ -52,7 +55,7 @@ def test_the_row_its_value_and_its_share_are_named(folds):
 def test_the_value_is_that_of_the_table_and_not_the_scaled_one():
     table = loans()
     fair = FairPCA(1, scale=True).fit(table, sensitive_features="region")
-    assert "row 18, income 1e9" in heavy_tails(table, fair).message
+    assert "row 18, income = 1,000,000,000" in heavy_tails(table, fair).message
 
 
 def test_the_feature_is_the_one_that_contributes_most_to_the_error():
@@ -60,36 +63,36 @@ def test_the_feature_is_the_one_that_contributes_most_to_the_error():
     table = loans()
     table["income"] = np.arange(600.0) ** 2
     table.loc[OUTLIER, "debt"] = 5_000
-    assert "row 18, debt 5000: " in heavy_tails(table, np.eye(4)[[0]]).message
+    assert "row 18, debt = 5,000: " in heavy_tails(table, np.eye(4)[[0]]).message
 
 
 def test_a_row_of_a_csv_file_has_its_line(tmp_path):
     loans().to_csv(tmp_path / "loans.csv", index=False)
-    assert "row 18 (line 19), income 1e9" in heavy_tails(tmp_path / "loans.csv").message
+    assert "row 18 (line 19), income = 1,000,000,000" in heavy_tails(tmp_path / "loans.csv").message
 
 
 def test_a_row_of_a_data_frame_has_its_label():
     table = loans().set_index(np.arange(1000, 1600))
-    assert "row 18 (index 1017), income 1e9" in heavy_tails(table).message
+    assert "row 18 (index 1017), income = 1,000,000,000" in heavy_tails(table).message
 
 
 @pytest.mark.slow
 def test_rows_of_several_parquet_files_are_counted_through(tmp_path):
     for number, start in enumerate(range(0, 600, 10)):
         loans()[start : start + 10].to_parquet(tmp_path / f"{number:02}.parquet")
-    assert "row 18, income 1e9" in heavy_tails(tmp_path).message
+    assert "row 18, income = 1,000,000,000" in heavy_tails(tmp_path).message
 
 
 def test_a_row_of_several_csv_files_has_no_number(tmp_path):
     for number, start in enumerate((0, 300)):
         loans()[start : start + 300].to_csv(tmp_path / f"{number}.csv", index=False)
-    assert "(one row, income 1e9: " in heavy_tails(tmp_path).message
+    assert "(one row, income = 1,000,000,000: " in heavy_tails(tmp_path).message
 
 
 def test_a_dropped_row_counts_in_the_number():
     table = loans()
     table.loc[3, "age"] = np.nan
-    assert "row 18, income 1e9" in heavy_tails(table, on_missing="drop").message
+    assert "row 18, income = 1,000,000,000" in heavy_tails(table, on_missing="drop").message
 
 
 def test_the_weight_of_a_row_counts():
@@ -106,7 +109,7 @@ def test_the_weight_of_a_row_counts():
 def test_columns_of_arrays_are_numbered():
     table = loans()
     X = table.drop(columns="region").to_numpy()
-    assert "row 18, x0 1e9" in heavy_tails(X, groups=table["region"]).message
+    assert "row 18, x0 = 1,000,000,000" in heavy_tails(X, groups=table["region"]).message
 
 
 def test_a_model_that_is_no_projection_names_the_row_alone():

@@ -5,11 +5,13 @@ from fairspan.auditing.results import GroupResult, ModelResult
 from fairspan.rows.labels import Label
 
 
-def describe_order_of_shares(model: ModelResult, larger: Label, smaller: Label) -> str:
+def describe_order_of_shares(
+    model: ModelResult, larger: Label, smaller: Label, *, is_observed: bool = False
+) -> str:
     """Say so if the larger of two errors is the smaller share of the variance of its group.
 
     Begins with a space; empty if both orders agree. Shares are those of the errors on new rows if
-    both groups have estimates, and otherwise those of the observed errors.
+    both groups have estimates, and otherwise, or if `is_observed`, those of the observed errors.
 
     Parameters
     ----------
@@ -19,7 +21,7 @@ def describe_order_of_shares(model: ModelResult, larger: Label, smaller: Label) 
     """
     by_label = {group.group: group for group in model.groups}
     groups = by_label[larger], by_label[smaller]
-    are_estimated = all(group.is_estimated for group in groups)
+    are_estimated = not is_observed and all(group.is_estimated for group in groups)
     shares = [_error_share(group, is_expected=are_estimated) for group in groups]
     texts = [ascii_share(share) for share in shares]
     # NaN, without variance, is not smaller.

@@ -9,6 +9,7 @@ from fairspan.auditing.estimates import STATE_MEANINGS
 from fairspan.auditing.findings.finding import Finding
 from fairspan.auditing.intervals import share_of
 from fairspan.auditing.model_comparison import ModelComparison
+from fairspan.auditing.order_of_shares import describe_order_of_shares
 from fairspan.auditing.results import GroupResult, harmed_groups
 from fairspan.auditing.verdict import Verdict, VerdictKind
 from fairspan.formatting.numbers import (
@@ -129,6 +130,7 @@ def sentence_context(report: Report) -> dict[str, object]:
         "own_best": "own best component" if d == 1 else f"own best {format_count(d, 'component')}",
         "no_other": "no other component" if d == 1 else f"no other {format_count(d, 'component')}",
         "increased_losses": _increased_losses(report),
+        "order_of_shares": describe_order_of_shares,
         "loose_tol": LOOSE_TOL,
         "tied_largest": tied_maxima(main_losses),
         "largest_pca_losses": largest_pca_losses,

@@ -215,10 +215,10 @@ ENTRIES = {
         other_remedies={"no estimates": "Audit held-out rows."},
     ),
     "FS204": FindingEntry(
-        title="not proven optimal",
+        title="not proven",
         about="a model",
         severity="warning",
-        message="{model} is not proven optimal ({status}).",
+        message="{model} is not proven ({status}).",
         other_messages={
             "nested": "{model}: its components are nested: each was chosen with the previous ones "
             "fixed. {dimensions} chosen jointly may be better by at most {gap}.",

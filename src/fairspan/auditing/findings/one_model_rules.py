@@ -290,6 +290,14 @@ def in_sample_models(models: Sequence[ModelResult], rows: AuditedRows) -> Iterat
     in_sample = [model for model in models if model.in_sample]
     if not in_sample or not rows.has_intervals:
         return
+    for has_estimates in (True, False):
+        alike = [model for model in in_sample if model.has_estimates is has_estimates]
+        if alike:
+            yield _in_sample(alike, case=None if has_estimates else "no estimates")
+
+
+def _in_sample(in_sample: Sequence[ModelResult], case: str | None) -> Finding:
+    """FS203 of models that all have estimates for new rows, or all have none."""
     verb = "was"
     possessive = "its"
     if len(in_sample) > 1:
@@ -298,13 +306,10 @@ def in_sample_models(models: Sequence[ModelResult], rows: AuditedRows) -> Iterat
     inference = ""
     if any(model.in_sample_inferred for model in in_sample):
         inference = " or a part of them, judging by the figures"
-    case: str | None = "no estimates"
-    if any(model.has_estimates for model in in_sample):
-        case = None
     name = None
     if len(in_sample) == 1:
         name = in_sample[0].name
-    yield make_finding(
+    return make_finding(
         "FS203",
         {
             "models": ", ".join(model.name for model in in_sample),
