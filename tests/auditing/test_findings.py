@@ -232,7 +232,7 @@ def test_a_larger_error_that_is_the_smaller_share_of_its_variance():
     message = get_finding("FS202", plain_pca(), X, GROUPS).message
     assert f"{shares[0]:.1f} against {shares[1]:.1f} %" in message
     assert f"{ratio:.1f} times that of 'narrow'" in message
-    other = get_finding("FS202", np.eye(4)[:1], *_larger_error_and_share())
+    other = get_finding("FS202", np.eye(3)[:1], *_larger_error_and_share())
     assert "As a share" not in other.message
 
 

@@ -103,7 +103,10 @@ def test_the_weight_of_a_row_counts():
     weights = np.ones(600)
     assert "row 18," in heavy_tails(table, sample_weight=weights).message
     weights[heavier] = 10
-    assert f"row {heavier + 1}, income 5e8" in heavy_tails(table, sample_weight=weights).message
+    assert (
+        f"row {heavier + 1}, income = 500,000,000"
+        in heavy_tails(table, sample_weight=weights).message
+    )
 
 
 def test_columns_of_arrays_are_numbered():
