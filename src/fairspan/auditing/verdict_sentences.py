@@ -171,10 +171,10 @@ def _describe_separate_loss(group: GroupResult, comparison: ModelComparison) -> 
     change = group.expected_change_share
     low, high = (format_points(limit or 0.0) for limit in (change.low, change.high))
     return (
-        f"refits to other rows lose {_share_range(group.expected_loss_share)} of its variance on "
-        f"average, and at most {under_pca} under {pca}. But refits differ so much that for the fit "
-        f"to these rows anything from {low} points less to {high} points more than under {pca} is "
-        "possible."
+        f"refits without one part of the rows lose {_share_range(group.expected_loss_share)} of its "
+        f"variance on average, and at most {under_pca} under {pca}. But refits differ so much that "
+        f"for the fit to these rows anything from {low} points less to {high} points more than "
+        f"under {pca} is possible."
     )
 
 

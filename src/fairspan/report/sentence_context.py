@@ -141,6 +141,11 @@ def sentence_context(report: Report) -> dict[str, object]:
         "harmless_dimensions": harmless_dimensions(report),
         "harm_by_dimension": harm_by_dimension(report),
         "harmed_by_pca": harmed_groups(pca),
+        "harmful_models": [
+            model.name
+            for model in report.audit.models
+            if not model.is_pca and model.has_estimates and harmed_groups(model)
+        ],
         "main_findings": main_findings,
         "inconclusive_state": INCONCLUSIVE,
         "state_reasons": {
