@@ -170,8 +170,9 @@ def _describe_separate_loss(group: GroupResult, comparison: ModelComparison) -> 
     under_pca = ascii_share(comparison.under_pca(group).expected_loss_share.high or 0.0)
     change = group.expected_change_share
     low, high = (format_points(limit or 0.0) for limit in (change.low, change.high))
+    loss = _share_range(group.expected_loss_share)
     return (
-        f"refits without one part of the rows lose {_share_range(group.expected_loss_share)} of its "
+        f"refits without one part of the rows lose {loss} of its "
         f"variance on average, and at most {under_pca} under {pca}. But refits differ so much that "
         f"for the fit to these rows anything from {low} points less to {high} points more than "
         f"under {pca} is possible."
