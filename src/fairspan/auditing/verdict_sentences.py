@@ -442,7 +442,7 @@ def state_misleading_data(
         verdict,
         kind="inconclusive",
         summary=f"No group has a material loss in these figures, but {_join_caveats(findings)}.",
-        recommendation=f"{misleading.remedy} Then audit again.",
+        recommendation=f"{misleading.advice or misleading.remedy} Then audit again.",
     )
 
 

@@ -533,7 +533,7 @@ def test_unproven_answers_are_not_called_proven():
     report = two_groups()[0]
     bound = report.main_fit.certificate.objective - 0.25
     open_gap = replace_certificate(report, 1, lower_bound=bound, status=fs.Status.OPEN_GAP)
-    assert render_sentence("certificate_lead", open_gap).startswith("Not shown to be optimal")
+    assert render_sentence("certificate_lead", open_gap).startswith("Not proven: a projection")
     assert "0.25" in render_sentence("certificate_lead", open_gap)
     assert "Proven" not in parse_page(render_page(open_gap)).with_id("summary").text
     unknown = replace_certificate(report, 1, lower_bound=-np.inf, status=fs.Status.OPEN_GAP)
