@@ -128,7 +128,7 @@ def test_copies_of_rows_are_counted():
     frame, rng = table(seed=3)
     twice = pd.concat([frame, frame.iloc[:200]]).iloc[rng.permutation(1000)]
     message = find(audit(MODEL, twice, "g", folds=None))["FS410"].message
-    assert "200 rows of 1,000" in message
+    assert "Of the first 1,000 rows, 200 duplicate" in message
     # Where every feature has few values, rows are equal by chance.
     rounded = frame.assign(**frame[NAMES].round())
     assert "FS410" not in find(audit(MODEL, rounded, "g", folds=None))

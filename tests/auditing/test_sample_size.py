@@ -69,7 +69,7 @@ def test_no_number_of_rows_is_given_where_the_best_subspace_is_not_identified():
     assert few.state == "inconclusive"
     assert few.is_identified is False
     assert few.n_rows_needed is None
-    assert "Components 3 and 4 of 'few' may hold equal variances" in result.verdict.summary
+    assert "3rd and 4th component of 'few' are about equally important" in result.verdict.summary
 
 
 def test_they_are_reported_where_all_groups_are_inconclusive():

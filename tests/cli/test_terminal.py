@@ -158,7 +158,7 @@ def test_colors_say_what_deserves_a_look(run_on_terminal, table, features, tmp_p
     status, shown = run_on_terminal("fit", "odd.csv", "--group", "age", "-d", "2", "-o", "m")
     assert status == 0
     assert "\x1b[33m\x1b[1mFS102\x1b[0m" in shown
-    assert "\x1b[32moptimal\x1b[0m" in shown or "\x1b[33mopen\x1b[0m" in shown
+    assert "\x1b[32mproven\x1b[0m" in shown or "\x1b[33mopen\x1b[0m" in shown
     assert "FS302" in shown
     assert "mFS302" not in shown
     # The loss of a harmed group, after its name, rows and error.

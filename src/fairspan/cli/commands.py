@@ -72,9 +72,7 @@ def demo(page: Path, as_json: bool) -> None:
     else:
         # The terminal shows one of the fair models.
         n_more = reporting.write_demo_page(page, data) - 1
-        last_line = (
-            f"Full audit, with {n_more} more fair models and therefore wider intervals: {page}"
-        )
+        last_line = f"Full audit, with {n_more} more fair models and so wider intervals: {page}"
     if not as_json:
         click.echo(reporting.demo_text(certificate, result, data))
     results = {

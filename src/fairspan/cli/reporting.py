@@ -355,15 +355,15 @@ def demo_text(certificate: Certificate, result: Audit, data: Dataset) -> str:
         max(group.observed_loss_share for group in model.groups) for model in (plain, fair)
     )
     width = output_width(sys.stdout)
+    question = "Does PCA harm any of the groups, and does a fair model help?"
     description = f"{data.source}: {result.rows.n_rows:,} people ({sizes})"
+    # The certificate that follows is in squared units.
     conclusion = (
-        "On these rows, fair PCA reduces the largest loss of a group from "
-        f"{ascii_share(loss_in_pca)} to {ascii_share(loss)} of its variance. "
-        "The certificate proves that none is better, in squared units."
+        f"On these rows, the largest loss falls from {ascii_share(loss_in_pca)} to "
+        f"{ascii_share(loss)} of a group's variance."
     )
     parts = [
-        _wrap("Does PCA harm any of the groups, and does a fair model help?", width),
-        _wrap(description, width),
+        f"{_wrap(question, width)}\n{_wrap(description, width)}",
         _wrap(f"Verdict: {result.verdict}", width),
         result.table().to_text(width, painter_for(sys.stdout)),
         f"{_wrap(conclusion, width)}\n{certificate_text(certificate)}",

@@ -109,6 +109,37 @@ def test_outcomes_count_every_criterion_once_and_contradict_none():
     assert [outcome.helps for outcome in outcomes] == [True, True, True, False, False, False]
 
 
+@pytest.mark.parametrize("is_harmless", [False, True])
+def test_the_advice_names_the_dimensions_without_harm(report_of_three, is_harmless):
+    """If more rows may not help, a reader needs a number of dimensions to go to."""
+    states = (FINE, FINE, UNKNOWN), (FINE, FINE, UNKNOWN)
+    report = with_verdict(report_of_three, "inconclusive", states, (0, 0, 0))
+    dimensions = [
+        replace(
+            dimension,
+            pca_estimates=[
+                replace(
+                    estimates,
+                    state=FINE if is_harmless and dimension.n_components in (1, 5) else UNKNOWN,
+                    expected_loss=Estimate(0.0, 0.0, 0.0),
+                )
+                for estimates in dimension.pca_estimates
+            ],
+        )
+        for dimension in report.curves.dimensions
+    ]
+    assert len(dimensions) == report.n_features == 5
+    report = replace(report, curves=replace(report.curves, dimensions=dimensions))
+    advice = sentence_words("dimension_advice", report)
+    if is_harmless:
+        # All five features reduce nothing.
+        assert advice == "At 1 dimension, a loss above 1 % is ruled out for every group."
+    else:
+        assert advice.startswith("At none of the evaluated numbers of dimensions that reduce the")
+    helpful = with_verdict(report, "harm, repair helps", (HARMED_THIRD,) * 2, (0, 0, -0.1))
+    assert sentence_words("dimension_advice", helpful) == ""
+
+
 def test_one_criterion_is_not_counted(report_of_three):
     report = replace(
         report_of_three,
