@@ -139,6 +139,7 @@ def sentence_context(report: Report) -> dict[str, object]:
         "change_decimals": change_decimals,
         "share_with_change": share_with_change,
         "harmless_dimensions": harmless_dimensions(report),
+        "unharmed_dimensions": unharmed_dimensions(report),
         "harm_by_dimension": harm_by_dimension(report),
         "harmed_by_pca": harmed_groups(pca),
         "harmful_models": [
@@ -268,6 +269,17 @@ def harmless_dimensions(report: Report) -> list[int]:
                 strict=True,
             )
         )
+    ]
+
+
+def unharmed_dimensions(report: Report) -> list[int]:
+    """Return the evaluated numbers of dimensions at which PCA is not shown to harm any group."""
+    return [
+        dimension.n_components
+        for dimension in report.curves.dimensions
+        if dimension.pca_estimates
+        and dimension.n_components < report.n_features
+        and all(estimates.state != "harmed" for estimates in dimension.pca_estimates)
     ]
 
 

@@ -138,6 +138,12 @@ def test_the_advice_names_the_dimensions_without_harm(report_of_three, is_harmle
         assert advice.startswith("At none of the evaluated numbers of dimensions that reduce the")
     helpful = with_verdict(report, "harm, repair helps", (HARMED_THIRD,) * 2, (0, 0, -0.1))
     assert sentence_words("dimension_advice", helpful) == ""
+    verdict = replace(helpful.verdict, recommendation="Keep PCA or use more dimensions.")
+    useless = replace(helpful, audit=replace(helpful.audit, verdicts=(verdict,)))
+    # No more than the two dimensions of the report, and fewer than all five.
+    assert sentence_words("dimension_advice", useless).startswith(
+        "PCA is not shown to harm any group at 3, 4 dimensions"
+    )
 
 
 def test_one_criterion_is_not_counted(report_of_three):
