@@ -146,10 +146,13 @@ def joint_level_note(level: float, n_fair: int) -> str:
     `n_fair` is the number of fair models. An audit of one and a page of all criteria therefore
     have different intervals of the same model.
     """
-    note = f"The {format_level(level)} holds for all groups and models jointly"
+    scope = f"The {format_level(level)} holds for all groups and models jointly"
     if not n_fair:
-        return f"{note}."
-    return f"{note}: the more fair models are compared, the wider their intervals."
+        return f"{scope}."
+    return (
+        f"{scope}, for losses and for changes each: the more fair models are compared, the wider "
+        "their intervals."
+    )
 
 
 @dataclass(frozen=True)

@@ -145,7 +145,8 @@ def decision_table(
     caption = (
         f"What each group loses under {baselines} on new data; under the other models, what it "
         "gains or pays in comparison, and the loss that is left. In per cent of its variance; the "
-        f"{format_level(level)} intervals hold for all groups and models jointly."
+        f"{format_level(level)} intervals hold for all groups and models jointly, those of losses "
+        "and those of changes each."
     )
     return Table(caption, tuple(columns), tuple((i, "") for i in first_rows[1:]))
 
