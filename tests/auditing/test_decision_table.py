@@ -1,5 +1,6 @@
 """The decision table: what each group gains or pays under each fair model."""
 
+import re
 from functools import cache
 
 import numpy as np
@@ -44,15 +45,17 @@ def test_effects_are_the_changes_in_error_as_shares_of_the_variance():
         assert (word, state) == ("loss", fair.state)
         left_share = fair.expected_loss.value / fair.observed_total_variance
         assert float(left) == pytest.approx(100 * left_share, abs=0.05)
-        # The word carries the sign, so that the figures are positive.
         assert change.low > 0 or change.high < 0
         is_material = abs(change.value) > 0.01 * fair.observed_total_variance
         outcome = "gain" if change.high < 0 else "cost" if is_material else "small cost"
         assert cell.attributes["data-outcome"] == outcome
-        word, share, *_ = cell.text.split()
-        assert word == outcome.split()[-1]
-        size = 100 * abs(change.value) / fair.observed_total_variance
-        assert float(share) == pytest.approx(size, abs=0.05)
+        change_text, word = cell.text.replace("\u2212", "-").split(": ")
+        assert word == outcome
+        printed = re.fullmatch(r"change (\S+)\s% \((\S+)\sto\s(\S+)\)", change_text).groups()
+        for text, value in zip(printed, (change.value, change.low, change.high), strict=True):
+            share = 100 * value / fair.observed_total_variance
+            assert text[0] == ("+" if value > 0 else "-")
+            assert float(text) == pytest.approx(share, abs=0.05)
 
 
 def test_the_table_comes_before_all_others_and_fits_the_terminal():

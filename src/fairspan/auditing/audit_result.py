@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from fairspan.auditing.audit_table import audit_table
 from fairspan.auditing.audited_rows import AuditedRows
-from fairspan.auditing.decision_table import decision_table, decisions
+from fairspan.auditing.decision_table import decision_note, decision_table, decisions
 from fairspan.auditing.feature_errors import FeatureErrors
 from fairspan.auditing.findings.finding import Finding
 from fairspan.auditing.gate import CheckFailure, Gate, parse_conditions
@@ -475,7 +475,9 @@ class Audit:
         if lines:
             lines.append("")
         if self.has_decisions:
-            table = [self.decision_table().to_text(width, paint), ""]
+            decisions_text = self.decision_table().to_text(width, paint)
+            note = wrap_text(decision_note(self.materiality), width)
+            table = [decisions_text, "", *note, ""]
             # With several verdicts, their comparison comes first.
             lines = [*table, *lines] if len(self.verdicts) > 1 else [*lines, *table]
         lines += [self.table(unit).to_text(width, paint), ""]

@@ -13,7 +13,8 @@ from fairspan.formatting.numbers import format_level, share_decimals, share_with
 from fairspan.formatting.table import Cell, Column, Table
 from fairspan.rows.labels import Label, printable
 
-_PERCENT_SIGN = "\u00a0%"
+_NBSP = "\u00a0"
+_PERCENT_SIGN = f"{_NBSP}%"
 
 
 @dataclass(frozen=True)
@@ -114,8 +115,9 @@ def decision_table(
 ) -> Table:
     """Build the table: one row per model, one column per group.
 
-    A baseline has the loss of each group with its state; a fair model has what the group gains or
-    pays, followed by the loss that is left and its state. Cells of harmed groups are emphasized.
+    A baseline has the loss of each group with its state; a fair model has the change in the error
+    of the group and whether it gains or pays, followed by the loss that is left and its state.
+    Cells of harmed groups are emphasized. `decision_note` explains the words.
 
     Parameters
     ----------
@@ -143,12 +145,24 @@ def decision_table(
     first_rows = [i for i, row in enumerate(rows) if row[0].baseline is None]
     baselines = ", ".join(names[i] for i in first_rows)
     caption = (
-        f"What each group loses under {baselines} on new data; under the other models, what it "
-        "gains or pays in comparison, and the loss that is left. In per cent of its variance; the "
+        f"What each group loses under {baselines} on new data; under the other models, how its "
+        "error changes in comparison, and the loss that is left. In per cent of its variance; the "
         f"{format_level(level)} intervals hold for all groups and models jointly, those of losses "
         "and those of changes each."
     )
-    return Table(caption, tuple(columns), tuple((i, "") for i in first_rows[1:]))
+    rules = tuple((i, "") for i in first_rows[1:])
+    return Table(caption, tuple(columns), rules, notes=(decision_note(materiality),))
+
+
+def decision_note(materiality: float) -> str:
+    """Explain the sign of the changes in the table, and the words after them."""
+    threshold = format_level(materiality)
+    return (
+        "A change below zero is a gain: less of the group is lost. Above zero, the group pays: a "
+        f"cost if the estimate is above the threshold of {threshold}, otherwise a small cost. "
+        "Where the interval contains zero, neither is shown: no material cost if a cost above "
+        "the threshold is ruled out, unclear if it is not."
+    )
 
 
 def _decision_cell(decision: Decision, decimals: int, materiality: float) -> Cell:
@@ -173,36 +187,44 @@ def _decision_cell(decision: Decision, decimals: int, materiality: float) -> Cel
 
 
 def _describe_effect(decision: Decision, decimals: int, materiality: float) -> str:
-    """Describe the loss under a baseline, or the gain or cost under a fair model.
+    """Describe the loss under a baseline, or the change in error under a fair model.
 
-    Where the sign of the change is not shown, the limits are the largest gain and cost. No figure
-    is rounded to the materiality threshold.
+    No figure is rounded to the materiality threshold.
 
     Examples
     --------
-    "loss 3.1 % (2.0 to 4.0)", "gain 1.0 % (0.5 to 1.5)", "unclear: gain 2.0 to cost 1.8 %";
-    "at most cost 0.4 or gain 2.1 %" if a material cost is ruled out.
+    "loss 3.1 % (2.0 to 4.0)", "change -1.0 % (-1.5 to -0.5): gain",
+    "change -0.1 % (-2.0 to +1.8): unclear"
     """
     if decision.baseline is None:
         return _with_interval("loss", decision.loss, decimals, materiality)
-    if decision.outcome == "gain":
-        return _with_interval("gain", -decision.change, decimals, materiality)
-    if decision.outcome in ("cost", "small cost"):
-        return _with_interval("cost", decision.change, decimals, materiality)
     if decision.outcome is None:
         return "not estimated"
-    if decision.change.low is None or decision.change.high is None:
-        return decision.outcome
-    max_cost = decision.change.high
-    if decision.outcome == "no material cost" and decision.loss.high is not None:
+    return f"{_describe_change(decision, decimals, materiality)}: {decision.outcome}"
+
+
+def _describe_change(decision: Decision, decimals: int, materiality: float) -> str:
+    """Describe a change in error with signs: "change -0.1 % (-2.0 to +1.8)"."""
+    change = decision.change
+    upper_limit = change.high
+    max_loss = decision.loss.high
+    if decision.outcome == "no material cost" and upper_limit is not None and max_loss is not None:
         # No group pays more than it loses under the fair model.
-        max_cost = min(max_cost, decision.loss.high)
-    # The sign is not shown, so that the limits are a gain and a cost.
-    gain = share_with_interval(-decision.change.low, None, None, decimals, materiality)[0]
-    cost = share_with_interval(max_cost, None, None, decimals, materiality)[0]
-    if decision.outcome == "no material cost":
-        return f"at most cost {cost.removesuffix(_PERCENT_SIGN)} or gain {gain}"
-    return f"{decision.outcome}: gain {gain.removesuffix(_PERCENT_SIGN)} to cost {cost}"
+        upper_limit = min(upper_limit, max_loss)
+    value, low, high = (
+        _with_sign(share, decimals, materiality)
+        for share in (change.value, change.low, upper_limit)
+    )
+    return f"change {value}{_PERCENT_SIGN} ({low}{_NBSP}to{_NBSP}{high})"
+
+
+def _with_sign(share: float | None, decimals: int, materiality: float) -> str:
+    """Format a share in per cent with its sign, without the percent sign."""
+    text, _ = share_with_interval(share, None, None, decimals, materiality)
+    number = text.removesuffix(_PERCENT_SIGN)
+    if share is not None and share > 0 and number.strip("0."):
+        return f"+{number}"
+    return number
 
 
 def _with_interval(word: str, share: Estimate, decimals: int, materiality: float) -> str:
@@ -211,4 +233,5 @@ def _with_interval(word: str, share: Estimate, decimals: int, materiality: float
     value, interval = share_with_interval(share.value, share.low, share.high, decimals, materiality)
     if not interval:
         return f"{word} {value}"
-    return f"{word} {value} ({interval.removesuffix(_PERCENT_SIGN)})"
+    limits = interval.removesuffix(_PERCENT_SIGN).replace(" ", _NBSP)
+    return f"{word} {value} ({limits})"

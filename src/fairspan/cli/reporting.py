@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 from fairspan.auditing.audit import audit
 from fairspan.auditing.audit_result import Audit, format_finding
+from fairspan.auditing.decision_table import decision_note
 from fairspan.auditing.estimates import STATE_MEANINGS
 from fairspan.auditing.group_names import ascii_share, format_group
 from fairspan.auditing.models import (
@@ -215,6 +216,7 @@ def report_summary(report: Report, page: Path | None) -> str:
     ]
     if report.audit.has_decisions:
         lines += [report.audit.decision_table().to_text(width, paint), ""]
+        lines += [*wrap_text(decision_note(report.audit.materiality), width), ""]
     if report.verdict is not None:
         lines += [*wrap_text(f"Verdict: {report.verdict}", width, "  "), ""]
     lines += [*_describe_criteria(report, width), ""]

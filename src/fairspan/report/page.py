@@ -51,6 +51,10 @@ _EXCLUDED_FROM_DOWNLOAD = (
 )
 # Significant digits of the JSON download: with nine it has half the size of the full precision.
 _DOWNLOAD_DIGITS = 9
+_NBSP = "\u00a0"
+_CODE_OR_TAG_OR_SPACE = re.compile(
+    r"(?P<markup><(?P<name>style|script|pre|code)\b.*?</(?P=name)>|<[^>]*>)|(?<=\d) (?=%)", re.S
+)
 # Number of features listed on the page: more names would be most of its size.
 _MAX_LISTED_FEATURES = 1000
 
@@ -68,7 +72,20 @@ def render_page(report: Report) -> str:
 
 def render_template(name: str, context: Mapping[str, object]) -> str:
     """Render a template of a page with its variables."""
-    return _jinja_environment().get_template(name).render(context)
+    return keep_percent_signs(_jinja_environment().get_template(name).render(context))
+
+
+def keep_percent_signs(html: str) -> str:
+    """Replace the space between a number and its percent sign, so that no line ends between them.
+
+    Only text is changed, not attributes, style sheets, scripts or code.
+
+    Examples
+    --------
+    >>> keep_percent_signs("<p title='1 %'>1 %</p><pre>1 %</pre>").replace(_NBSP, "~")
+    "<p title='1 %'>1~%</p><pre>1 %</pre>"
+    """
+    return _CODE_OR_TAG_OR_SPACE.sub(lambda match: match["markup"] or _NBSP, html)
 
 
 def _page_context(report: Report) -> dict[str, object]:
@@ -289,18 +306,21 @@ def _announcement(step: SliderStep, report: Report) -> str:
     """Return the text that screen readers announce when the slider reaches a step.
 
     It gives the error of each of two groups; with more groups, the largest loss and its groups.
-    Both are in per cent of the variance of the group.
+    Both are in per cent of the variance of the group. It also names the model.
     """
     names = report.group_names
     total = f"total error {format_share(share_of(step.total_error, report.pca.total_variance))}"
     losses = shares_of_variances(step.losses, report.pca).tolist()
+    subject = f"{step.label}, on your rows"
+    if report.curves.frontier is None:
+        subject = f"{report.main.name} with {subject}"
     if len(names) == 2:
         shares = shares_of_variances(step.errors, report.pca).tolist()
         errors = [
             f"{name} {format_share(share)}" for name, share in zip(names, shares, strict=True)
         ]
-        return f"{step.label}: error of {', of '.join(errors)}; {total}."
+        return f"{subject}: error of {', of '.join(errors)}; {total}."
     if max(losses) == 0:
-        return f"{step.label}: no group has a loss; {total}."
+        return f"{subject}: no group has a loss; {total}."
     tied = describe_tied(names, tied_maxima(losses))
-    return f"{step.label}: largest loss {format_share(max(losses))}, of {tied}; {total}."
+    return f"{subject}: largest loss {format_share(max(losses))}, of {tied}; {total}."

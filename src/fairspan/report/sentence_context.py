@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from math import isfinite
 
 from fairspan.auditing.audit_table import COMMON_UNIT_NOTE, joint_level_note
+from fairspan.auditing.decision_table import decision_note
 from fairspan.auditing.estimates import STATE_MEANINGS
 from fairspan.auditing.findings.finding import Finding
 from fairspan.auditing.intervals import share_of
@@ -23,6 +24,7 @@ from fairspan.report.report import Report
 from fairspan.report.shares import (
     group_with_largest_loss,
     largest_observed_loss,
+    proportion_texts,
     shares_of_variances,
 )
 from fairspan.report.tables.table_columns import INCONCLUSIVE, tied_maxima
@@ -135,6 +137,7 @@ def sentence_context(report: Report) -> dict[str, object]:
         "tied_largest": tied_maxima(main_losses),
         "largest_pca_losses": largest_pca_losses,
         "worst_dimension_index": largest_pca_losses.index(max(largest_pca_losses)),
+        "proportion_texts": proportion_texts(pca),
         "shares_of_variances": shares_of_variances,
         "change_decimals": change_decimals,
         "share_with_change": share_with_change,
@@ -154,6 +157,11 @@ def sentence_context(report: Report) -> dict[str, object]:
         },
         "state_meanings": STATE_MEANINGS,
         "common_unit_note": COMMON_UNIT_NOTE,
+        "decision_note_text": decision_note(report.audit.materiality),
+        "has_smaller_total_error": any(
+            model.expected_total_error_share < pca.expected_total_error_share
+            for model in report.audit.models
+        ),
         "joint_level_note": joint_level_note(report.audit.level, n_fair),
         "criteria_verdicts": verdicts,
         "criteria_outcomes": group_by_outcome(verdicts),

@@ -1,8 +1,11 @@
 """Losses and errors of a report as shares of variances."""
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from fairspan.auditing.results import GroupResult, ModelResult
+from fairspan.formatting.numbers import format_share
 from fairspan.typing import FloatArray
 
 
@@ -18,6 +21,35 @@ def group_with_largest_loss(model: ModelResult) -> GroupResult | None:
     """
     estimated = [group for group in model.groups if group.is_estimated]
     return max(estimated, key=lambda group: group.expected_loss_share.value, default=None)
+
+
+def proportion_texts(model: ModelResult) -> list[str]:
+    """Format the groups' shares of the weight in per cent so that they add up as printed."""
+    return format_parts([group.proportion for group in model.groups])
+
+
+def format_parts(proportions: Sequence[float]) -> list[str]:
+    """Format proportions that add up to one in per cent, with one decimal, so that they do.
+
+    Those with the largest remainders are rounded up (method of largest remainders). Positive ones
+    that round to zero are "< 0.1 %".
+
+    Examples
+    --------
+    >>> [text.split()[0] for text in format_parts([0.8205, 0.1795])]
+    ['82.1', '17.9']
+    """
+    tenths = 1000 * np.array(proportions)
+    # Without the last digits, which are rounding errors and would decide between equal remainders.
+    rounded_down = np.floor(tenths.round(9))
+    remainders = (tenths - rounded_down).round(6)
+    n_rounded_up = max(round(tenths.sum() - rounded_down.sum()), 0)
+    rounded_up = np.argsort(-remainders, kind="stable")[:n_rounded_up]
+    rounded_down[rounded_up] += 1
+    return [
+        format_share(proportion if tenth == 0 else tenth / 1000)
+        for proportion, tenth in zip(proportions, rounded_down.tolist(), strict=True)
+    ]
 
 
 def shares_of_variances(values: FloatArray, model: ModelResult) -> FloatArray:

@@ -556,7 +556,7 @@ def test_a_possible_cost_does_not_exceed_the_loss_that_bounds_it():
     fair = model("fair", group("a", "minor", 0.05, -0.9), bounded, baseline="PCA")
     cell = decision_table([fair, plain], 0.01).columns[2].cells[1]
     # The upper limit of the loss is 0.06 of a variance of 10.
-    assert cell.text.replace("\xa0", " ") == "at most cost 0.6 or gain 3.0 %"
+    assert cell.text.replace("\xa0", " ") == "change 0.0 % (\u22123.0 to +0.6): no material cost"
 
 
 def with_gap(result, value, half_width):

@@ -20,7 +20,8 @@ from fairspan.formatting.numbers import (
     format_share,
 )
 from fairspan.report.figures import frontier_figure
-from fairspan.report.page import render_page, render_sentence
+from fairspan.report.page import keep_percent_signs, render_page, render_sentence
+from fairspan.report.shares import format_parts
 from internal.report.audit_pages import (
     HOSTILE,
     PAGES,
@@ -309,7 +310,7 @@ def test_a_loose_tolerance_stands_with_every_status(no_figures):
     report = report_of_two_groups()
     report = replace_certificate(report, 1, tol=0.01, status=fs.Status.OPTIMAL)
     page = render_page(report)
-    assert cells_of(tables_of(page)[CRITERIA_CAPTION])[1][-1] == "proven within 1 %"
+    assert cells_of(tables_of(page)[CRITERIA_CAPTION])[1][-1] == "proven within 1\xa0%"
     text = " ".join(parse_page(page).text.split())
     # In the table, in the summary and in the section on the certificate.
     assert text.lower().count("proven within 1 %") >= 3
@@ -380,6 +381,7 @@ def test_findings_stand_with_code_message_and_remedy_and_warnings_first(make_pag
     others = answer.partition("Findings about the other criteria")[2]
     for found in report.audit.findings:
         text = answer if found.model in (None, "PCA", report.main.name) else others
+        text = text.replace("\xa0%", " %")
         assert all(each in text for each in (found.code, found.observation, found.recommendation))
         # The advice is not given twice.
         assert not found.advice or found.advice not in found.observation
@@ -599,3 +601,20 @@ def test_a_page_of_groups_that_are_alike(no_figures):
     alone = make_report(*rows, criterion="total_error", compare=[], folds=None)
     assert [fit.name for fit in alone.fits] == ["PCA"]
     assert render_sentence("criteria_lead", alone).startswith("No fair criterion")
+
+
+def test_no_line_ends_between_a_number_and_its_percent_sign():
+    markup = "<p title='1 %'>A loss of 12 % to 30 %</p><pre>--level 95 %</pre>"
+    kept = keep_percent_signs(markup)
+    assert kept == "<p title='1 %'>A loss of 12\xa0% to 30\xa0%</p><pre>--level 95 %</pre>"
+
+
+@pytest.mark.parametrize(
+    "proportions", [[0.8205, 0.1795], [1 / 3] * 3, [0.99996, 0.00004], [0.123456, 0.5, 0.376544]]
+)
+def test_printed_shares_of_the_groups_add_up(proportions):
+    texts = [text.replace("\xa0%", "") for text in format_parts(proportions)]
+    total = sum(float(text) for text in texts if not text.startswith("<"))
+    assert total == pytest.approx(100, abs=1e-9)
+    for text, proportion in zip(texts, proportions, strict=True):
+        assert abs(float(text.strip("<\xa0")) - 100 * proportion) < 0.1

@@ -106,7 +106,7 @@ def test_a_group_of_too_few_rows_is_faint_and_no_headline(report_with_few_rows):
             "<dt>Change"
         )[0]
     )
-    assert "Too few rows" in render_sentence("not_estimated", report_with_few_rows)
+    assert "Too few rows" in render_sentence("groups_not_estimated", report_with_few_rows)
     section = parse_page(render_page(report_with_few_rows)).with_id("summary")
     assert "too few rows" in next(section.all("svg")).text
 
@@ -158,7 +158,7 @@ def test_criteria_are_compared_by_losses_on_new_rows_and_variance_kept(report_wi
         ]
 
 
-def test_a_figure_of_which_rows_cannot_tell_is_no_headline(report_with_few_rows):
+def test_the_headline_of_a_tile_is_the_estimate_also_if_it_is_inconclusive(report_with_few_rows):
     report = replace_figures(report_with_few_rows, 0, [{"state": "inconclusive"}] * 3)
     shares = {
         group: group.expected_loss.value / group.observed_total_variance
@@ -168,7 +168,9 @@ def test_a_figure_of_which_rows_cannot_tell_is_no_headline(report_with_few_rows)
     group = max(shares, key=shares.get)
     limit = format_share(group.expected_loss.high / group.observed_total_variance)
     figures = str(render_sentence("expected_key_figures", report))
-    assert f'<span class="figure">up to {limit}</span>' in figures
+    headline = f'<span class="figure">{format_share(shares[group])}</span>'
+    assert headline in figures
+    assert f"{limit})" in figures.split(headline)[1].split("</div>")[0]
     assert "do not tell of any group" in render_sentence("expected_pca_lead", report)
 
 

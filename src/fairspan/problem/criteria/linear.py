@@ -88,7 +88,9 @@ class Disparity(LinearCriterion):
     favors_equal_errors: ClassVar[bool] = True
     formula: ClassVar[CriterionFormula] = CriterionFormula(
         "This criterion minimizes a weighted sum of the error over all rows and the error of the "
-        "protected group minus that of the other. The difference may be negative.",
+        "protected group minus that of the other. The difference may be negative. The "
+        "protected group is the one with the larger error under PCA, in squared units, unless the "
+        "parameter 'protected' names it.",
         "trade_off times the error over all rows, plus 1 - trade_off times the difference in "
         "error between the protected group and the other.",
     )

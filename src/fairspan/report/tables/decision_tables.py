@@ -2,11 +2,12 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import compress
 
 from fairspan.formatting.table import Cell, Column, Table, name_column
 from fairspan.report.report import Report
 
-# Number of groups that fit next to each other on the page.
+# Number of groups, or models, that fit next to each other on the page.
 _MAX_GROUP_COLUMNS = 4
 
 
@@ -15,8 +16,9 @@ def decisions_table(report: Report) -> Table:
 
     The state of a cell is shown by color and word.
     """
-    table = report.audit.decision_table()
-    models, *groups = table.columns
+    # The page explains the words below the table, with the legend of the tints.
+    table = replace(report.audit.decision_table(), notes=())
+    models, *groups = _estimated_rows(table.columns)
     groups = [_group_column(column) for column in groups]
     if len(groups) <= _MAX_GROUP_COLUMNS:
         return replace(
@@ -30,7 +32,20 @@ def decisions_table(report: Report) -> Table:
         for i, model in enumerate(models.cells)
     ]
     names = name_column("group", [column.group for column in groups])
-    return Table(table.caption, (names, *columns), css_class="decisions")
+    css_class = "decisions wide" if len(columns) > _MAX_GROUP_COLUMNS else "decisions"
+    return Table(table.caption, (names, *columns), css_class=css_class)
+
+
+def _estimated_rows(columns: Sequence[Column]) -> list[Column]:
+    """Return the columns without the rows of models that are estimated for no group.
+
+    The page names these models below the table.
+    """
+    is_estimated = [
+        any(cell.sort_value is not None for cell in cells)
+        for cells in zip(*(column.cells for column in columns[1:]), strict=True)
+    ]
+    return [replace(column, cells=list(compress(column.cells, is_estimated))) for column in columns]
 
 
 def _position(cells: Sequence[Cell], name: str) -> int | None:

@@ -13,6 +13,7 @@ from fairspan.formatting.table import (
 )
 from fairspan.linalg.rounding import AGREEMENT_TOL
 from fairspan.report.report import Report
+from fairspan.report.shares import proportion_texts
 from fairspan.report.tables.table_columns import (
     counts_column,
     criteria_column,
@@ -29,13 +30,17 @@ from fairspan.report.tables.table_columns import (
 def groups_table(report: Report) -> Table:
     """Return the number of rows and the variance of each group."""
     records = report.pca.records
+    shares = [
+        Cell(text, group.proportion)
+        for text, group in zip(proportion_texts(report.pca), report.pca.groups, strict=True)
+    ]
     share_heading = "share of the weight" if report.is_weighted else "share"
     return Table(
         "Groups",
         (
             groups_column(report),
             row_count_column(records),
-            share_column(share_heading, record_values(records, "proportion")),
+            Column(share_heading, shares),
             number_column("total variance", record_values(records, "observed_total_variance")),
         ),
     )
