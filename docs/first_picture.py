@@ -23,6 +23,8 @@ _COLORS = {"PCA": "#d55e00", "fair PCA": "#0072b2"}
 _MARKERS = {"PCA": "o", "fair PCA": "D"}
 # Shift of the marks of each model along the axis of components, so that intervals do not overlap.
 _SHIFTS = {"PCA": -0.06, "fair PCA": 0.06}
+# Loss in percent below which a name is above its mark: the line at zero would strike it through.
+_NEAR_ZERO = 0.15
 _NAMES = {"Black": "Black people", "other": "other people"}
 
 
@@ -49,7 +51,7 @@ def _draw_curve(axes: Axes, name: str, groups: list[GroupResult]) -> None:
         (places[-1], values[-1]),
         (9, 0),
         textcoords="offset points",
-        va="center",
+        va="bottom" if abs(values[-1]) < _NEAR_ZERO else "center",
         color=color,
     )
 

@@ -9,9 +9,11 @@ import numpy as np
 from fairspan.auditing.estimation_options import DEFAULT_OPTIONS
 from fairspan.displays.base_display import BaseDisplay
 from fairspan.displays.loss_rows import (
+    HEADING_HEIGHT,
     INCONCLUSIVE,
     LossRow,
     axis_limits,
+    draw_headings,
     draw_loss_rows,
     row_positions,
 )
@@ -39,8 +41,8 @@ from fairspan.displays.style import (
     label_rows,
     materiality_handle,
     materiality_label,
+    model_styles,
     row_figure_size,
-    series_style,
     shorten_names,
 )
 from fairspan.errors import InvalidInput
@@ -184,6 +186,7 @@ class AuditDisplay(BaseDisplay):
         if self._has_state_rows:
             names = self._row_names()
             end = float(row_positions(len(self.groups), len(self.models)).max()) + 1
+            end += self._heading_height
             # The groups are further apart than the rows of a group.
             return row_figure_size(names, _STATE_ROW_HEIGHT * end / len(names))
         n_offset_models = len(self.models) if self._has_intervals else 0
@@ -232,16 +235,22 @@ class AuditDisplay(BaseDisplay):
             self._draw_threshold(axes, positions)
         axes.set_xlabel(self._axis_label())
         width = available_width(axes)
-        label_rows(axes, self._row_names(), positions.ravel().tolist())
+        label_rows(axes, self._row_names(), positions.ravel().tolist(), self._heading_height)
+        if self._heading_height:
+            draw_headings(axes, self.groups, positions)
         format_ticks(axes, "x", width=width / 2, is_share=self.unit == "share")
         add_header(axes, self._title(), note=self._note())
 
     def _row_names(self) -> list[str]:
-        """Names of the rows: of groups and models, or of groups if there is one model."""
+        """Names of the rows: models below headings of groups, or groups if there is one model."""
         if len(self.models) == 1:
             return [*self.groups]
-        models = [readable_name(name) for name in self.models]
-        return [f"{group}, {model}" for group in self.groups for model in models]
+        return [readable_name(name) for name in self.models] * len(self.groups)
+
+    @property
+    def _heading_height(self) -> float:
+        """Height of the headings of groups, in rows; zero without headings."""
+        return HEADING_HEIGHT if len(self.models) > 1 else 0.0
 
     def _loss_rows(self) -> list[LossRow]:
         """Rows by group, then by model."""
@@ -343,6 +352,8 @@ class AuditDisplay(BaseDisplay):
         """
         thresholds = self._thresholds()
         middles = positions.mean(axis=1)
+        if self._has_state_rows:
+            middles -= self._heading_height / 2
         # Bands of neighboring groups touch.
         height = middles[1] - middles[0] if len(middles) > 1 else positions.shape[1]
         bars = axes.barh(
@@ -391,7 +402,7 @@ class AuditDisplay(BaseDisplay):
         """Style of a model; ordinary PCA has its own."""
         others = [model for model in self.models if model not in (*self.pca_models, BEST_NAME)]
         if name in others:
-            return series_style(others.index(name))
+            return model_styles(others)[name]
         if name in self.pca_models:
             return PCA_STYLE
         return BEST_STYLE

@@ -31,7 +31,6 @@ from fairspan.displays.records import (
 from fairspan.displays.style import (
     BAND_ALPHA,
     BEST_STYLE,
-    FAIR_STYLE,
     FOREGROUND,
     MUTED,
     PCA_STYLE,
@@ -42,12 +41,13 @@ from fairspan.displays.style import (
     format_ticks,
     grid_shape,
     materiality_label,
+    model_styles,
     named_panels,
     panel_figure_size,
 )
 from fairspan.errors import InvalidParameter
 from fairspan.formatting.names import plot_label, readable_name
-from fairspan.formatting.numbers import format_count, format_level
+from fairspan.formatting.numbers import format_count, format_level, format_tick
 from fairspan.formatting.units import Unit, check_unit
 from fairspan.parameters import check_bool, check_choice
 from fairspan.problem.part_parameters import check_n_components
@@ -71,6 +71,18 @@ _MAX_DIMENSIONS = 20
 _WIDTH_PER_TICK = 25
 _MIN_TICKS = 2
 _MAX_TICKS = 7
+# Line at the selected dimension: lighter than the marks and intervals that are on it.
+_SELECTED_LINE: dict[str, Any] = {
+    "color": MUTED,
+    "linewidth": 0.9,
+    "linestyle": (0, (1, 3)),
+}
+# Shift of a single value of a fair model, as a share of the axis of dimensions.
+_SINGLE_VALUE_SHIFT = 0.025
+# Ratio of the largest to the smallest dimension from which their axis is logarithmic, and its
+# margin as a share of its length.
+_MIN_LOG_RATIO = 16
+_LOG_MARGIN = 0.05
 _TITLES = {
     "observed_error": "Error of each group, by number of dimensions",
     "observed_loss": "Excess loss of each group, by number of dimensions",
@@ -295,8 +307,10 @@ class ErrorCurveDisplay(BaseDisplay):
 
     def _styles(self) -> dict[str, SeriesStyle]:
         """Line styles by model, in fitting order."""
-        styles = {PCA_NAME: PCA_STYLE, BEST_NAME: BEST_STYLE}
-        return {record["model"]: styles.get(record["model"], FAIR_STYLE) for record in self.records}
+        names = dict.fromkeys(record["model"] for record in self.records)
+        fixed_styles = {PCA_NAME: PCA_STYLE, BEST_NAME: BEST_STYLE}
+        styles = fixed_styles | model_styles(name for name in names if name not in fixed_styles)
+        return {name: styles[name] for name in names}
 
     def _draw(self, axes: Axes) -> Sequence[Axes]:
         k = len(self.groups)
@@ -322,6 +336,8 @@ class ErrorCurveDisplay(BaseDisplay):
         self._set_limits(panels)
         # Panels share their limits.
         _format_axes(panels[0], panel_width, is_share=self.unit == "share")
+        if self._has_log_axis:
+            _set_log_axis(panels[0], self._dimension_range())
         legend = self._legend()
         add_header(axes, _TITLES[self.quantity], [*legend.values()], [*legend], note=self._note())
         return panels
@@ -331,9 +347,7 @@ class ErrorCurveDisplay(BaseDisplay):
         if self.selected_dimension is None:
             return
         for i, panel in enumerate(panels):
-            panel.axvline(
-                self.selected_dimension, color=MUTED, linewidth=1, zorder=0, gid=f"marked-{i}"
-            )
+            panel.axvline(self.selected_dimension, zorder=0, gid=f"marked-{i}", **_SELECTED_LINE)
 
     @property
     def _has_threshold(self) -> bool:
@@ -402,7 +416,7 @@ class ErrorCurveDisplay(BaseDisplay):
             observed = plotted_values(records, self._observed_quantity, self.unit)
             axes.plot(all_d, observed, color=style.color, zorder=1.8, **_OBSERVED_LINE)
         records = [record for record, shown in zip(records, is_connected, strict=True) if shown]
-        d = values_of(records, "n_components")
+        d = self._drawn_places(records, style)
         values, low, high = (self._plotted(records, suffix) for suffix in ("", "_low", "_high"))
         marker_style: dict[str, Any] = {
             "marker": "" if style is BEST_STYLE else style.marker,
@@ -414,7 +428,7 @@ class ErrorCurveDisplay(BaseDisplay):
             color=style.color,
             markerfacecolor=style.marker_fill(style.color),
             linestyle=style.line,
-            zorder=3 if style is FAIR_STYLE else 2.5,
+            zorder=2.5 if style in (PCA_STYLE, BEST_STYLE) else 3,
             gid=f"{model}-{g}",
             **marker_style,
         )
@@ -439,6 +453,30 @@ class ErrorCurveDisplay(BaseDisplay):
             axes.vlines(d, low, high, color=color, linewidth=1.6)
         if has_interval.any():
             axes.fill_between(d, low, high, color=style.color, alpha=BAND_ALPHA, linewidth=0)
+
+    def _drawn_places(self, records: Sequence[Record], style: SeriesStyle) -> FloatArray:
+        """Return the x coordinates of records of a model.
+
+        A fair model with a value at a single dimension is next to PCA's, which would cover it.
+        """
+        d = values_of(records, "n_components")
+        has_value = ~np.isnan(self._plotted(records))
+        if style in (PCA_STYLE, BEST_STYLE) or has_value.sum() != 1:
+            return d
+        start, end = self._dimension_range()
+        if self._has_log_axis:
+            return np.asarray(d * (end / start) ** _SINGLE_VALUE_SHIFT)
+        return d + _SINGLE_VALUE_SHIFT * (end - start)
+
+    def _dimension_range(self) -> tuple[float, float]:
+        d = values_of(self.records, "n_components")
+        return float(d.min()), float(d.max())
+
+    @property
+    def _has_log_axis(self) -> bool:
+        """Whether dimensions are on a logarithmic axis, on which small ones are not crowded."""
+        start, end = self._dimension_range()
+        return start > 0 and end / start >= _MIN_LOG_RATIO
 
     def _legend(self) -> "dict[str, Artist]":
         """Return the legend's handles by label."""
@@ -476,7 +514,7 @@ class ErrorCurveDisplay(BaseDisplay):
             notes.append(f"Shaded: losses {materiality_label(self.materiality)}.")
         if self.selected_dimension is not None:
             selected = format_count(self.selected_dimension, "dimension")
-            notes.append(f"Vertical line: {selected}, as selected.")
+            notes.append(f"Dotted line: {selected}, as selected.")
         # All groups have the status of the fit, so take that of the first group. It is None for
         # PCA and the best possible errors, which need no proof.
         statuses = [record.get("status") for record in self.records[:: len(self.groups)]]
@@ -510,6 +548,20 @@ def _format_axes(panel: Axes, panel_width: float, *, is_share: bool) -> None:
     format_ticks(panel, "y", is_share=is_share)
     n_ticks = min(max(int(panel_width / _WIDTH_PER_TICK), _MIN_TICKS), _MAX_TICKS)
     panel.xaxis.set_major_locator(MaxNLocator(nbins=n_ticks, integer=True, min_n_ticks=1))
+
+
+def _set_log_axis(panel: Axes, dimensions: tuple[float, float]) -> None:
+    """Make the axis of dimensions logarithmic, with ticks at 1, 2, 5, 10, 20 and so on."""
+    from matplotlib.ticker import FixedLocator, NullLocator
+
+    start, end = dimensions
+    ticks = [digit * 10**power for power in range(len(str(int(end)))) for digit in (1, 2, 5)]
+    panel.set_xscale("log")
+    panel.xaxis.set_major_locator(FixedLocator([tick for tick in ticks if start <= tick <= end]))
+    panel.xaxis.set_minor_locator(NullLocator())
+    panel.xaxis.set_major_formatter(lambda value, _: format_tick(value))
+    margin = (end / start) ** _LOG_MARGIN
+    panel.set_xlim(start / margin, end * margin)
 
 
 def _select_dimensions(

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, NamedTuple, Self
 
 import numpy as np
 
@@ -20,7 +20,7 @@ from fairspan.displays.style import (
     add_header,
     available_width,
     format_ticks,
-    series_style,
+    model_styles,
     shorten_names,
 )
 from fairspan.formatting.names import plot_label, readable_name
@@ -37,6 +37,7 @@ from fairspan.typing import FloatArray
 
 if TYPE_CHECKING:
     from matplotlib.artist import Artist
+    from matplotlib.lines import Line2D
 
     from fairspan.estimator.fair_pca import FairPCA
 
@@ -73,6 +74,18 @@ class _NamedPoint:
     handle: "Artist"
     position: FloatArray
     text: str
+
+
+class _Solutions(NamedTuple):
+    """Names of solutions that share a position, and the position in the unit of the plot."""
+
+    names: list[str]
+    position: FloatArray
+
+
+def _join_names(names: Sequence[str]) -> str:
+    """Join the names of solutions to a label of several lines."""
+    return ",\n".join(plot_label(readable_name(name)) for name in names)
 
 
 @dataclass(eq=False, repr=False)
@@ -267,7 +280,8 @@ class FrontierDisplay(BaseDisplay):
         low, high = self._limits()
         axes.set(xlim=(low[0], high[0]), ylim=(low[1], high[1]))
         handles, labels = self._draw_curve(axes)
-        points = [self._draw_pca(axes), *self._draw_solutions(axes)]
+        at_pca, *others = self._merge_overlapping()
+        points = [self._draw_pca(axes, at_pca), *self._draw_solutions(axes, others)]
         is_labeled = label_points(
             axes,
             np.array([point.position for point in points]),
@@ -288,25 +302,17 @@ class FrontierDisplay(BaseDisplay):
         add_header(axes, f"Achievable errors of the two groups with {dimensions}", handles, labels)
         return (axes,)
 
-    def _draw_solutions(self, axes: Axes) -> "list[_NamedPoint]":
+    def _draw_solutions(self, axes: Axes, solutions: "Sequence[_Solutions]") -> "list[_NamedPoint]":
         """Draw the solutions of criteria, and an arrow to those outside the axes."""
         low, high = self._limits()
         distant = self.distant_solutions()
         points = []
-        for i, (names, errors) in enumerate(self._merge_overlapping()):
-            style = series_style(i)
+        for names, errors in solutions:
             # Solutions at the same position share one marker, whose label has all their names.
-            text = ",\n".join(plot_label(readable_name(name)) for name in names)
+            text = _join_names(names)
             position = errors
-            (marker,) = axes.plot(
-                *errors,
-                style.marker,
-                color=style.color,
-                markeredgecolor=FOREGROUND,
-                markeredgewidth=0.8,
-                markersize=_MARKER_SIZE,
-                gid=f"answer-{i}",
-            )
+            marker = self._draw_marker(axes, names[0], errors)
+            color = marker.get_color()
             if names[0] in distant:
                 # The marker is not visible: point from inside the nearest edge to the edge itself.
                 position, end = (
@@ -317,12 +323,26 @@ class FrontierDisplay(BaseDisplay):
                     "",
                     (end[0], end[1]),
                     (position[0], position[1]),
-                    arrowprops={"arrowstyle": "->", "color": style.color, "linewidth": 2.2},
+                    arrowprops={"arrowstyle": "->", "color": color, "linewidth": 2.2},
                 )
                 outside = ", ".join(map(self._format, errors.tolist()))
                 text += f"\noutside the axes:\n{outside}"
             points.append(_NamedPoint(marker, position, text))
         return points
+
+    def _draw_marker(self, axes: Axes, name: str, position: FloatArray) -> "Line2D":
+        """Draw the marker of a criterion, which it has in all figures."""
+        style = model_styles(self.solutions)[name]
+        (marker,) = axes.plot(
+            *position,
+            style.marker,
+            color=style.color,
+            markeredgecolor=FOREGROUND,
+            markeredgewidth=0.8,
+            markersize=_MARKER_SIZE,
+            gid=f"answer-{[*self.solutions].index(name)}",
+        )
+        return marker
 
     def _draw_curve(self, axes: Axes) -> "tuple[list[Artist], list[str]]":
         """Draw the frontier, the line of equal errors and the achievable region.
@@ -368,8 +388,8 @@ class FrontierDisplay(BaseDisplay):
         size = self.in_unit(np.ones(2))
         return np.outer([(low / size).min(), (high / size).max()], size)
 
-    def _draw_pca(self, axes: Axes) -> "_NamedPoint":
-        """Draw the marker of PCA."""
+    def _draw_pca(self, axes: Axes, coinciding: "_Solutions") -> "_NamedPoint":
+        """Draw the marker of PCA, and within it that of the solutions that coincide with it."""
         position = self.in_unit(self.pca_errors)
         # Hollow and large, so that it surrounds the marker of a coinciding solution.
         (marker,) = axes.plot(
@@ -384,17 +404,19 @@ class FrontierDisplay(BaseDisplay):
         )
         handle = copy(marker)
         handle.set_markersize(_MARKER_SIZE)
-        return _NamedPoint(handle, position, "PCA")
+        if coinciding.names:
+            self._draw_marker(axes, coinciding.names[0], coinciding.position)
+        return _NamedPoint(handle, position, _join_names(["PCA", *coinciding.names]))
 
-    def _merge_overlapping(self) -> list[tuple[list[str], FloatArray]]:
-        """Return names and positions of the solutions, merging those whose markers would overlap.
+    def _merge_overlapping(self) -> "list[_Solutions]":
+        """Return the solutions, merging those whose markers would overlap.
 
-        A solution joins the first entry of the result whose errors are close to its own; the entry
-        keeps its errors.
+        The first entry has those that coincide with PCA, if any. A solution joins the first entry
+        whose errors are close to its own; the entry keeps its errors.
         """
         low, high = self._limits()
         max_distance = _MERGE_DISTANCE * (high - low)
-        merged: list[tuple[list[str], FloatArray]] = []
+        merged = [_Solutions([], self.in_unit(self.pca_errors))]
         for name, squared_errors in self.solutions.items():
             errors = self.in_unit(squared_errors)
             overlapping = [
@@ -405,7 +427,7 @@ class FrontierDisplay(BaseDisplay):
             if overlapping:
                 overlapping[0].append(name)
             else:
-                merged.append(([name], errors))
+                merged.append(_Solutions([name], errors))
         return merged
 
     def _limits(self) -> tuple[FloatArray, FloatArray]:

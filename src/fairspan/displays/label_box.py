@@ -35,6 +35,11 @@ class LabelBox:
         is_within = (places > self.low - margin) & (places < self.high + margin)
         return np.asarray(is_within.all(axis=1))
 
+    def distances(self, places: FloatArray) -> FloatArray:
+        """Distances of places, (n, 2), from the box; zero within it."""
+        outside = np.maximum(np.maximum(self.low - places, places - self.high), 0)
+        return np.asarray(np.linalg.norm(outside, axis=1))
+
     def lies_within(self, low: FloatArray, high: FloatArray) -> bool:
         """Whether the box lies between two corners."""
         return bool(((self.low >= low) & (self.high <= high)).all())

@@ -1,10 +1,12 @@
 """Rows of expected losses: one per group and model, each with its interval and state.
 
-Every row names its group and model, and every interval its state, so that no legend is needed.
+Every row names its model below a heading with its group, and every interval its state, so that no
+legend is needed.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -13,10 +15,13 @@ from fairspan.displays.style import (
     GREEN,
     LETTER_WIDTH,
     MUTED,
+    NAME_SIZE,
     ORANGE,
     PURPLE,
     Axes,
     SeriesStyle,
+    available_width,
+    shorten_names,
 )
 from fairspan.typing import BoolArray, FloatArray
 
@@ -28,13 +33,17 @@ STATE_COLORS = {
     "no material harm": GREEN,
     INCONCLUSIVE: MUTED,
 }
-GROUP_GAP = 0.35
-"""Distance between the rows of two groups, beyond that of the rows of a group, which is one."""
+HEADING_HEIGHT = 0.8
+"""Height of the heading of a group above its rows, if it has several; a row has the height one."""
+# Distance from a heading to the first row below it.
+_HEADING_DISTANCE = 0.93
 # Distance from an interval to the text above it, and size of that text, in points.
 _TEXT_DISTANCE = 4.0
 _TEXT_SIZE = 9.0
-# Opacity of the background of the text.
-_BACKGROUND_ALPHA = 0.8
+# Background of the text. (Any: matplotlib types each setting.)
+_BACKGROUND: Any = {"facecolor": "#ffffff", "edgecolor": "none", "alpha": 0.9, "pad": 0.3}
+# Maximum width of a heading as a share of the width of axes and labels.
+_HEADING_WIDTH = 0.6
 # Marker sizes in points. Hollow ones look smaller.
 _MARKER_SIZE = 7.0
 _HOLLOW_MARKER_SIZE = 8.5
@@ -77,10 +86,29 @@ def row_positions(n_groups: int, n_models: int) -> FloatArray:
     Examples
     --------
     >>> row_positions(2, 2).tolist()
-    [[0.0, 1.0], [2.35, 3.35]]
+    [[0.0, 1.0], [2.8, 3.8]]
     """
-    distance = n_models + (GROUP_GAP if n_models > 1 else 0.0)
+    distance = n_models + (HEADING_HEIGHT if n_models > 1 else 0.0)
     return distance * np.arange(n_groups, dtype=np.float64)[:, None] + np.arange(n_models)
+
+
+def draw_headings(axes: Axes, names: Sequence[str], positions: FloatArray) -> None:
+    """Write the name of each group above its rows, whose y coordinates are (k, m)."""
+    start = axes.get_xlim()[0]
+    names = shorten_names(names, _HEADING_WIDTH * available_width(axes))
+    for name, position in zip(names, positions[:, 0].tolist(), strict=True):
+        axes.annotate(
+            name,
+            (start, position - _HEADING_DISTANCE),
+            (_TEXT_DISTANCE, 0),
+            textcoords="offset points",
+            va="center",
+            fontsize=NAME_SIZE,
+            fontweight="bold",
+            color=FOREGROUND,
+            zorder=1.5,
+            bbox=_BACKGROUND,
+        )
 
 
 def draw_loss_rows(axes: Axes, rows: Sequence[LossRow], limits: tuple[float, float]) -> None:
@@ -148,7 +176,7 @@ def _draw_text(axes: Axes, row: LossRow, x: float, share: float) -> None:
         annotation_clip=False,
         # The line at zero and the grid would cross the letters; markers are above the background.
         zorder=1.5,
-        bbox={"facecolor": "#ffffff", "edgecolor": "none", "alpha": _BACKGROUND_ALPHA, "pad": 0.3},
+        bbox=_BACKGROUND,
     )
 
 

@@ -20,7 +20,9 @@ _LAYOUT_SHRINKAGE = 0.9
 _N_CURVE_PLACES = 400
 # Directions from a point to its label, the preferred first. Above is before below, as the frontier
 # of two errors is the lower left edge of what can be achieved.
-_DIRECTIONS = ((1, 0), (1, 1), (-1, 1), (1, -1), (-1, -1), (-1, 0))
+_DIRECTIONS = ((1, 0), (1, 1), (-1, 1), (1, -1), (-1, -1), (-1, 0), (0, 1), (0, -1))
+# A label is nearer to its own point than to any other by this factor, so that it names no other.
+_MIN_DISTANCE_RATIO = 1.5
 
 
 def label_points(
@@ -95,7 +97,8 @@ def _free_label(
 ) -> tuple[tuple[int, int], LabelBox] | None:
     """Return the first direction in which a label covers nothing, with its box.
 
-    In a direction, 1 is to the right or above. None if there is no such direction.
+    In a direction, 1 is to the right or above. The label is clearly nearest to its own point. None
+    if there is no such direction.
     """
     lines = text.split("\n")
     extent = np.array([LETTER_WIDTH * _SIZE * max(map(len, lines)), _LINE_HEIGHT * len(lines)])
@@ -105,9 +108,19 @@ def _free_label(
         is_inside = box.lies_within(np.zeros(2), size)
         is_free = not box.contains(curve_places, 1.0).any()
         is_free &= not box.contains(places, _POINT_RADIUS).any()
+        is_free &= _is_nearest(box, place, places)
         if is_inside and is_free and not any(map(box.overlaps, boxes)):
             return direction, box
     return None
+
+
+def _is_nearest(box: LabelBox, place: FloatArray, places: FloatArray) -> bool:
+    """Whether a label is clearly nearer to its point than to others, unless these coincide."""
+    others = places[np.linalg.norm(places - place, axis=1) > _POINT_RADIUS]
+    if not len(others):
+        return True
+    nearest = float(box.distances(others).min())
+    return nearest > _MIN_DISTANCE_RATIO * float(box.distances(place[None])[0])
 
 
 def _write(axes: Axes, point: FloatArray, text: str, direction: tuple[int, int]) -> None:
@@ -117,7 +130,7 @@ def _write(axes: Axes, point: FloatArray, text: str, direction: tuple[int, int])
         (float(point[0]), float(point[1])),
         (right * _DISTANCE, up * _DISTANCE),
         textcoords="offset points",
-        ha="left" if right > 0 else "right",
+        ha={1: "left", 0: "center", -1: "right"}[right],
         va={0: "center", 1: "bottom", -1: "top"}[up],
         fontsize=_SIZE,
     )

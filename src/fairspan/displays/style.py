@@ -6,9 +6,9 @@ constrained layout. Legends are placed above the axes so that they never cover d
 points.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from itertools import chain
+from itertools import chain, count, islice
 from math import ceil
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -159,6 +159,47 @@ def series_style(i: int) -> SeriesStyle:
     return SeriesStyle(_COLORS[i % 5], _MARKERS[i % 11], "-")
 
 
+# Criteria in the order of their styles, which are the same in all figures.
+_STYLED_CRITERIA = (
+    "minimax_loss",
+    "minimax_error",
+    "least_variance",
+    "disparity",
+    "equal_error",
+    "error_gap",
+    "robust_error_gap",
+    "nash_welfare",
+)
+
+
+def model_styles(names: Iterable[str]) -> dict[str, SeriesStyle]:
+    """Return the styles of models other than ordinary PCA by name.
+
+    A built-in criterion has its own style; other models have those that are left.
+
+    Examples
+    --------
+    >>> styles = model_styles(["mine", "Nash welfare"])
+    >>> styles["Nash welfare"] == series_style(7), styles["mine"] == series_style(0)
+    (True, True)
+    """
+    numbers: dict[str, int] = {}
+    others = []
+    for name in dict.fromkeys(names):
+        # A name may end with parameters in parentheses.
+        criterion = name.partition(" (")[0].replace(" ", "_").lower()
+        number = -1
+        if criterion in _STYLED_CRITERIA:
+            number = _STYLED_CRITERIA.index(criterion)
+        if number < 0 or number in numbers.values():
+            others.append(name)
+        else:
+            numbers[name] = number
+    unused = (i for i in count() if i not in set(numbers.values()))
+    numbers |= dict(zip(others, islice(unused, len(others)), strict=True))
+    return {name: series_style(number) for name, number in numbers.items()}
+
+
 # Ordinary PCA is dashed with hollow markers; fair models are solid.
 PCA_STYLE = SeriesStyle(VERMILION, "o", (0, (4, 2)), is_filled=False)
 FAIR_STYLE = series_style(0)
@@ -259,10 +300,16 @@ def row_figure_size(names: Sequence[str], row_height: float = _ROW_HEIGHT) -> tu
     return width, height
 
 
-def label_rows(axes: Axes, names: Sequence[str], positions: Sequence[float] | None = None) -> None:
+def label_rows(
+    axes: Axes,
+    names: Sequence[str],
+    positions: Sequence[float] | None = None,
+    heading_height: float = 0.0,
+) -> None:
     """Label rows from the top, wrapping names to two lines or shortening them.
 
-    The rows are at the y coordinates `positions`, by default 0, 1, ...
+    The rows are at the y coordinates `positions`, by default 0, 1, ...; above the first one is a
+    heading of a height in the same units.
     """
     if positions is None:
         positions = range(len(names))
@@ -277,7 +324,7 @@ def label_rows(axes: Axes, names: Sequence[str], positions: Sequence[float] | No
         labels = shorten_names(names, width)
     axes.set_yticks(positions, labels, fontsize=NAME_SIZE)
     # Reversed limits put the first row on top, with half a row and a small margin at each end.
-    axes.set_ylim(positions[-1] + 0.55, positions[0] - 0.55)
+    axes.set_ylim(positions[-1] + 0.55, positions[0] - 0.55 - heading_height)
     axes.tick_params(axis="y", length=0, pad=4)
     axes.grid(axis="x", visible=True, color=MUTED, alpha=0.3, linewidth=0.6)
 

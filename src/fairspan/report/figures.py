@@ -89,6 +89,10 @@ class PageFigure:
     caption : str
     mark_positions : list of lists of positions
         Positions of the marks at each step of the slider.
+    mark_name : str
+        Name of the marks, such as "filled circle"; empty without marks.
+    initial_step : str
+        Label of the step whose marks are drawn.
     phone_svg : Markup or None
         The figure as it is drawn for narrow screens; None if it is the same there.
     """
@@ -96,6 +100,8 @@ class PageFigure:
     svg: Markup
     caption: str
     mark_positions: list[list[SvgPosition]]
+    mark_name: str = ""
+    initial_step: str = ""
     phone_svg: Markup | None = None
 
     @property
@@ -166,7 +172,10 @@ def draw_figure(
         phone_prefix = f"{element_prefix}-phone"
         phone_svg = draw_figure(phone_display, phone_prefix, caption, alt_text, fit_phone=True).svg
     return PageFigure(
-        Markup(f"{svg.removesuffix('</svg>')}{marks}</svg>"), caption, positions, phone_svg
+        Markup(f"{svg.removesuffix('</svg>')}{marks}</svg>"),
+        caption,
+        positions,
+        phone_svg=phone_svg,
     )
 
 
@@ -466,14 +475,12 @@ def dimensions_figure(report: Report) -> PageFigure:
             ]
             for step, losses in zip(curves.steps, _loss_shares(report), strict=True)
         ]
-        place = " on the axis" if curves.has_estimates else ""
-        caption += f" The filled mark{place} shows the slider's position."
     _, n_panel_columns = style.grid_shape(len(groups))
     alt_text = _describe_curves(report)
     if not points:
         phone_display = replace(display, n_columns=1)
         return draw_figure(display, "d", caption, alt_text, phone_display=phone_display)
-    return draw_figure(
+    figure = draw_figure(
         display,
         element_prefix="d",
         caption=caption,
@@ -482,6 +489,8 @@ def dimensions_figure(report: Report) -> PageFigure:
         initial_step=curves.main_step,
         fit_phone=n_panel_columns <= _MAX_PHONE_COLUMNS,
     )
+    mark_name = "filled mark on the axis" if curves.has_estimates else "filled mark"
+    return replace(figure, mark_name=mark_name, initial_step=curves.steps[curves.main_step].label)
 
 
 def _describe_curves(report: Report) -> str:
@@ -542,13 +551,13 @@ def frontier_figure(report: Report) -> PageFigure:
         arrow_note = " An arrow points to a solution outside the axes; its errors are next to it."
     caption = (
         "Each point of the curve is the smallest error of one group for a given error of the "
-        f"other. The filled circle shows the slider's position.{arrow_note}"
+        f"other.{arrow_note}"
     )
     # One mark at each step, in the only panel (0), at both errors.
     points: list[list[PanelPoint]] = [
         [(0, *display.in_unit(step.errors).tolist())] for step in curves.steps
     ]
-    return draw_figure(
+    figure = draw_figure(
         display,
         element_prefix="f",
         caption=caption,
@@ -557,6 +566,8 @@ def frontier_figure(report: Report) -> PageFigure:
         initial_step=curves.main_step,
         fit_phone=True,
     )
+    step = curves.steps[curves.main_step].label
+    return replace(figure, mark_name="filled circle", initial_step=step)
 
 
 def _drawn_groups(report: Report, max_groups: int = _MAX_GROUPS_DRAWN) -> list[int]:

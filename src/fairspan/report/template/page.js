@@ -62,6 +62,7 @@
     const marks = document.querySelectorAll("[data-mark]");
     const loadings = document.querySelectorAll("[data-loading]");
     const buttons = document.querySelectorAll("[data-shortcut]");
+    const stepLabels = document.querySelectorAll("[data-step-label]");
 
     function showStep(index) {
       const step = steps[index];
@@ -80,6 +81,7 @@
         const isPressed = shortcuts[button.dataset.shortcut] === index;
         button.setAttribute("aria-pressed", String(isPressed));
       }
+      for (const label of stepLabels) label.textContent = step.label;
       slider.setAttribute("aria-valuetext", step.label);
       output.textContent = step.announcement;
     }
