@@ -402,7 +402,7 @@ def test_a_frontier_of_one_point_is_drawn(point):
     picture.solutions = {name: np.array(point) for name in "abc"}
     _, written = draw_case(picture)
     assert find_overlaps(written) == []
-    assert "a,\nb,\nc" in [text for text, _, _ in written]
+    assert "PCA,\na,\nb,\nc" in [text for text, _, _ in written]
 
 
 @pytest.mark.parametrize("side", [1, -1])

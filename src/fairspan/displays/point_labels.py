@@ -1,6 +1,6 @@
 """Labels next to points, where they cover neither each other nor the points nor a curve."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 
@@ -58,18 +58,26 @@ def label_points(
     curve_places = _places_along((curve - origin) * to_points)
     guide_places = _places_along((guide - origin) * to_points)
     avoided_places = np.vstack([curve_places, guide_places])
-    boxes: list[LabelBox] = []
-    is_labeled = []
-    for point, place, text in zip(points, places, texts, strict=True):
-        label = _free_label(place, text, size, boxes, places, avoided_places)
-        if label is None:
-            label = _free_label(place, text, size, boxes, places, curve_places)
-        is_labeled.append(label is not None)
-        if label is not None:
-            direction, box = label
-            boxes.append(box)
-            _write(axes, point, text, direction)
-    return is_labeled
+
+    def place_labels(order: Iterable[int]) -> dict[int, tuple[int, int]]:
+        """Return the directions of the labels for which there is room, by point."""
+        boxes: list[LabelBox] = []
+        directions = {}
+        for i in order:
+            label = _free_label(places[i], texts[i], size, boxes, places, avoided_places)
+            if label is None:
+                label = _free_label(places[i], texts[i], size, boxes, places, curve_places)
+            if label is not None:
+                directions[i], box = label
+                boxes.append(box)
+        return directions
+
+    # A label may take the room of those after it, so try both orders.
+    n = len(texts)
+    directions = max(map(place_labels, (range(n), reversed(range(n)))), key=len)
+    for i, direction in directions.items():
+        _write(axes, points[i], texts[i], direction)
+    return [i in directions for i in range(n)]
 
 
 def _points_per_data_unit(axes: Axes) -> FloatArray:
