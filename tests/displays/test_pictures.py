@@ -18,7 +18,7 @@ from display_cases import (
     find_overlaps,
     make_displays,
 )
-from fairspan.displays import FrontierDisplay, LoadingsDisplay
+from fairspan.displays import ErrorCurveDisplay, FrontierDisplay, LoadingsDisplay
 from fairspan.errors import InvalidInput, MissingDependency
 
 KINDS = (
@@ -533,3 +533,80 @@ def test_an_audit_shows_what_is_expected_where_it_is_known():
     assert result.plot().quantity == "observed_error"
     with pytest.raises(InvalidInput, match="no estimates"):
         result.plot(quantity="expected_loss")
+
+
+def marker_of(criterion, names):
+    """Return the marker and color of a criterion at a frontier with these criteria."""
+    from matplotlib.colors import to_hex
+
+    errors = {name: np.array([1.0 + i, 9.0 - i]) for i, name in enumerate(names)}
+    curve = np.array([[0.5, 9.5], [9.5, 0.5]])
+    picture = FrontierDisplay(curve, PAIR, None, np.array([5.0, 5.0]), errors, 1)
+    axes = draw_without_layout(picture)
+    (line,) = (
+        line for line in axes.lines if line.get_gid() == f"answer-{[*names].index(criterion)}"
+    )
+    return line.get_marker(), to_hex(line.get_color())
+
+
+@pytest.mark.parametrize("criterion", ["minimax_loss", "least_variance", "nash_welfare"])
+def test_a_criterion_has_one_marker_whatever_it_is_compared_with(criterion):
+    others = ("error_gap", "disparity", "mine")
+    markers = {
+        marker_of(criterion, names)
+        for names in ((criterion, *others), (*others, criterion), ("equal_error", criterion))
+    }
+    assert len(markers) == 1
+    readable = criterion.replace("_", " ").replace("nash", "Nash")
+    assert marker_of(readable, ("error gap", readable)) in markers
+    assert marker_of("mine", (criterion, *others)) not in markers
+
+
+def test_a_label_is_nearest_to_its_own_mark():
+    places = {"minimax_loss": (5.0, 5.0), "nash_welfare": (7.7, 2.9), "least_variance": (9.0, 2.6)}
+    solutions = {name: np.array(place) for name, place in places.items()}
+    curve = np.array([[1.0, 9.0], [5.0, 5.0], [7.7, 2.9], [9.0, 2.6]])
+    picture, _ = draw_case(FrontierDisplay(curve, PAIR, None, np.array([1.5, 8.5]), solutions, 1))
+    axes = picture.ax_
+    marks = {name.replace("_", " "): place for name, place in places.items()} | {"PCA": (1.5, 8.5)}
+    pixels = {name: axes.transData.transform(place) for name, place in marks.items()}
+    labels = [text for text in axes.texts if text.get_text()]
+    assert labels
+    for label in labels:
+        box = label.get_window_extent()
+        distances = {
+            name.lower(): np.hypot(max(box.x0 - x, x - box.x1, 0), max(box.y0 - y, y - box.y1, 0))
+            for name, (x, y) in pixels.items()
+        }
+        assert min(distances, key=distances.get) == label.get_text().lower()
+
+
+def test_a_group_with_several_models_is_named_once_as_a_heading():
+    picture, written = draw_case(make_displays(("Amer-Indian-Eskimo", "women"))["expected losses"])
+    texts = [text for text, _, _ in written]
+    for name in ("Amer-Indian-Eskimo", "women"):
+        assert texts.count(name) == 1
+    labels = [label.get_text() for label in picture.ax_.get_yticklabels()]
+    models = [" ".join(label.split()) for label in labels]
+    assert models == models[: len(models) // 2] * 2
+    assert find_overlaps(written) == []
+
+
+@pytest.mark.parametrize(("largest", "is_logarithmic"), [(8, False), (59, True)])
+def test_many_dimensions_are_on_a_logarithmic_axis(largest, is_logarithmic):
+    dimensions = [1, 2, 3, 4, 5, largest]
+    records = [
+        {
+            "model": "PCA",
+            "n_components": d,
+            "group": group,
+            "observed_loss": 1.0 / d,
+            "observed_total_variance": 10.0,
+            "status": None,
+        }
+        for d in dimensions
+        for group in PAIR
+    ]
+    picture, written = draw_case(ErrorCurveDisplay(records, "observed_loss", 3))
+    assert (picture.axes_[0].get_xscale() == "log") is is_logarithmic
+    assert find_overlaps(written) == []
