@@ -72,9 +72,10 @@ def label_points(
                 boxes.append(box)
         return directions
 
-    # A label may take the room of those after it, so try both orders.
+    # A label may take the room of others, so each is placed first in one attempt.
     n = len(texts)
-    directions = max(map(place_labels, (range(n), reversed(range(n)))), key=len)
+    orders = [sorted(range(n), key=lambda i: i != first) for first in range(n)]
+    directions = max(map(place_labels, orders), key=len)
     for i, direction in directions.items():
         _write(axes, points[i], texts[i], direction)
     return [i in directions for i in range(n)]
