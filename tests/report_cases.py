@@ -38,7 +38,12 @@ def draw_nothing(display, element_prefix, caption, alt_text, points=(), *_, **__
     svg = Markup(f'<svg role="img" aria-label="{escape(alt_text)}"></svg>')
     marks = [[] for _ in points]
     return SimpleNamespace(
-        svg=svg, phone_svg=None, caption=caption, mark_positions=marks, fits_half_width=True
+        mark_name="",
+        svg=svg,
+        phone_svg=None,
+        caption=caption,
+        mark_positions=marks,
+        fits_half_width=True,
     )
 
 

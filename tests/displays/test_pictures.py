@@ -423,7 +423,7 @@ def test_answers_at_one_place_share_a_mark_inside_that_of_pca():
     curve = np.array([[1.5, 8.5], [2.0, 8.0]])
     axes = draw_without_layout(FrontierDisplay(curve, PAIR, None, place, answers, 1))
     marks = {line.get_gid(): line for line in axes.lines}
-    assert [each for each in marks if str(each).startswith("answer")] == ["answer-0", "answer-3"]
+    assert [each for each in marks if str(each).startswith("answer")] == ["answer-3", "answer-0"]
     assert marks["answer-3"].get_xdata() == [1.95]
     assert marks["PCA"].get_markersize() > 1.5 * marks["answer-0"].get_markersize()
     assert sorted(named_solutions(axes)) == ["PCA, one, two, three", "four"]

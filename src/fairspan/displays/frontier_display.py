@@ -281,7 +281,8 @@ class FrontierDisplay(BaseDisplay):
         axes.set(xlim=(low[0], high[0]), ylim=(low[1], high[1]))
         handles, labels = self._draw_curve(axes)
         at_pca, *others = self._merge_overlapping()
-        points = [self._draw_pca(axes, at_pca), *self._draw_solutions(axes, others)]
+        # Where room is short, the legend names PCA, whose marker is unlike all others.
+        points = [*self._draw_solutions(axes, others), self._draw_pca(axes, at_pca)]
         is_labeled = label_points(
             axes,
             np.array([point.position for point in points]),

@@ -123,6 +123,8 @@ def draw_figure(
     max_width: float = np.inf,
     keep_markers: bool = False,
     phone_display: BaseDisplay | None = None,
+    mark_name: str = "",
+    step_label: str = "",
 ) -> PageFigure:
     """Draw a display as SVG, with marks at the points of one step.
 
@@ -149,6 +151,8 @@ def draw_figure(
         default, at most twenty per line.
     phone_display : BaseDisplay, optional
         Display to draw in addition, for narrow screens, if there are no marks.
+    mark_name, step_label : str
+        Name of the marks, and label of the step whose marks are drawn.
     """
     from matplotlib import rc_context, rcParamsDefault
 
@@ -175,7 +179,9 @@ def draw_figure(
         Markup(f"{svg.removesuffix('</svg>')}{marks}</svg>"),
         caption,
         positions,
-        phone_svg=phone_svg,
+        mark_name,
+        step_label,
+        phone_svg,
     )
 
 
@@ -480,7 +486,7 @@ def dimensions_figure(report: Report) -> PageFigure:
     if not points:
         phone_display = replace(display, n_columns=1)
         return draw_figure(display, "d", caption, alt_text, phone_display=phone_display)
-    figure = draw_figure(
+    return draw_figure(
         display,
         element_prefix="d",
         caption=caption,
@@ -488,9 +494,9 @@ def dimensions_figure(report: Report) -> PageFigure:
         points=points,
         initial_step=curves.main_step,
         fit_phone=n_panel_columns <= _MAX_PHONE_COLUMNS,
+        mark_name="filled mark on the axis" if curves.has_estimates else "filled mark",
+        step_label=curves.steps[curves.main_step].label,
     )
-    mark_name = "filled mark on the axis" if curves.has_estimates else "filled mark"
-    return replace(figure, mark_name=mark_name, initial_step=curves.steps[curves.main_step].label)
 
 
 def _describe_curves(report: Report) -> str:
@@ -557,7 +563,7 @@ def frontier_figure(report: Report) -> PageFigure:
     points: list[list[PanelPoint]] = [
         [(0, *display.in_unit(step.errors).tolist())] for step in curves.steps
     ]
-    figure = draw_figure(
+    return draw_figure(
         display,
         element_prefix="f",
         caption=caption,
@@ -565,9 +571,9 @@ def frontier_figure(report: Report) -> PageFigure:
         points=points,
         initial_step=curves.main_step,
         fit_phone=True,
+        mark_name="filled circle",
+        step_label=curves.steps[curves.main_step].label,
     )
-    step = curves.steps[curves.main_step].label
-    return replace(figure, mark_name="filled circle", initial_step=step)
 
 
 def _drawn_groups(report: Report, max_groups: int = _MAX_GROUPS_DRAWN) -> list[int]:

@@ -228,7 +228,7 @@ def test_the_box_on_the_threshold_compares_it_with_one_more_component(report_of_
     assert next_component_share(report_of_three) == pytest.approx(expected, rel=1e-12)
     summary = parse_page(render_page(report_of_three)).with_id("summary")
     (box,) = (each for each in summary.all("div") if each.attributes.get("class") == "box")
-    assert "Why 1 %" in box.text
+    assert "Why 1\xa0%" in box.text
     assert format_share(expected) in box.text
     assert "--materiality" in box.text
 

@@ -240,7 +240,7 @@ def test_slow_criteria_give_a_reason_for_missing_estimates():
     slow = report.audit.models[2]
     assert (slow.name, slow.has_estimates) == ("error gap", False)
     assert "not refitted" in slow.no_estimates_reason
-    assert "error gap" in str(render_sentence("not_estimated", report))
+    assert "error gap" in str(render_sentence("models_not_estimated", report))
     assert [each.model for each in report.audit.verdicts] == ["minimax loss"]
     asked = make_report(X, groups, 2, criterion="error_gap", compare=[])
     assert asked.main.no_estimates_reason is None
