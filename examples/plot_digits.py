@@ -35,7 +35,7 @@ found = fs.audit({"fair": fair}, digits.data, parity)
 found.plot()
 plt.show()
 print(found.verdict)
-assert found.verdict.kind == "harm, repair does not help"
+assert found.verdict.kind == "harm, repair not shown to help"
 
 # %%
 # The largest angle between the two subspaces, and the losses on these images:

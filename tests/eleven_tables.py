@@ -141,7 +141,7 @@ DEPENDENCE = frozenset({"FS409", "FS410", "FS414"})
 IF_INDEPENDENT = (
     *NO_HARM,
     *UNKNOWN,
-    "harm, repair does not help",
+    "harm, repair not shown to help",
     "harm, repair makes it worse",
 )
 SMALL = (

@@ -251,7 +251,7 @@ def judge_model(table: Table) -> tuple[list[str], list[str], str]:
                 if group not in before
                 and min(share_lost("fair", group), share_changed(group)) > 1.5 * MATERIAL
             ]
-    if verdict.kind == "harm, repair does not help" and share_changed(before[0]) < -0.1:
+    if verdict.kind == "harm, repair not shown to help" and share_changed(before[0]) < -0.1:
         weak.append(f"{before[0]} gains {-share_changed(before[0]):.3f}, which is not said")
     return wrong, weak, str(verdict)
 

@@ -20,7 +20,7 @@ CLAIMS = {
     "harm, repair at a cost": {"gain"},
     "harm, repair shifts it": set(),
     "harm, repair makes it worse": set(),
-    "harm, repair does not help": set(),
+    "harm, repair not shown to help": set(),
     "harm, no repair tried": set(),
     "inconclusive": set(),
 }

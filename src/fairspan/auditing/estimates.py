@@ -14,7 +14,7 @@ State = Literal["harmed", "minor", "no material harm", "inconclusive"]
 
 STATE_MEANINGS: Mapping[State, str] = {
     "harmed": "a loss is shown, and its estimate is at or above the threshold",
-    "minor": "a loss is shown, and its estimate is below the threshold, which it may exceed",
+    "minor": "a loss is shown, estimated below the threshold; a larger one may not be ruled out",
     "no material harm": "no loss is shown, and one above the threshold is ruled out",
     "inconclusive": "no loss is shown, and one above the threshold is not ruled out",
 }

@@ -11,7 +11,7 @@ VerdictKind = Literal[
     "harm, repair at a possible cost",
     "harm, repair helps",
     "harm, repair makes it worse",
-    "harm, repair does not help",
+    "harm, repair not shown to help",
     "harm, no repair tried",
     "no material harm, repair harms",
     "inconclusive",

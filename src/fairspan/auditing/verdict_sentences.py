@@ -119,7 +119,7 @@ def state_useless_repair(comparison: ModelComparison) -> Verdict:
     fair = comparison.fair.full_name
     worst_name = quote_group(comparison.harmed_by_pca[0].group)
     return Verdict(
-        "harm, repair does not help",
+        "harm, repair not shown to help",
         f"{_describe_harm_by_pca(comparison)} Under {fair}, the error of {worst_name} is not shown "
         f"to decrease on new rows{_open_change(comparison.worst_under_fair)}.",
         f"Keep {comparison.pca.name}, choose another criterion, or use more dimensions.",

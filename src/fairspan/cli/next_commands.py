@@ -17,7 +17,7 @@ _DIMENSION_OPTIONS = ("-d", "--dimensions")
 _KINDS_TO_COMPARE: tuple[VerdictKind, ...] = (
     "harm, repair at a cost",
     "harm, repair at a possible cost",
-    "harm, repair does not help",
+    "harm, repair not shown to help",
     "harm, repair makes it worse",
     "harm, repair shifts it",
 )

@@ -378,7 +378,7 @@ class Table:
             value = cell.text if column.is_text else to_ascii(cell.text)
             values.append(f"{value} ({to_ascii(cell.detail)})" if cell.detail else value)
         if len(values) > 1 and len(set(values)) == 1:
-            return [f"{values[0]} in all {len(values)} columns"]
+            return [f"{values[0]} in each column"]
         headings = [column.full_heading for column in self.columns[1:]]
         return [f"{heading}: {value}" for heading, value in zip(headings, values, strict=True)]
 

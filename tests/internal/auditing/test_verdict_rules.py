@@ -113,7 +113,7 @@ KINDS = [
     (
         [group("a", "harmed"), group("b", "no material harm", 0.0)],
         [group("a", "harmed", 1.0, -0.05), group("b", "no material harm", 0.0, 0.0)],
-        "harm, repair does not help",
+        "harm, repair not shown to help",
         ["error of 'a' is not shown"],
     ),
     (
@@ -255,7 +255,7 @@ def test_the_worst_group_is_named_first_and_decides():
         group("a", "minor", 0.1, -0.9),
         group("b", "harmed", 3.0, -0.05),
     )
-    assert found.kind == "harm, repair does not help"
+    assert found.kind == "harm, repair not shown to help"
     assert "variance of 'b' (9,000 rows)" in found.summary.split(".")[0] + found.summary
     assert found.groups == ("b", "a")
 
@@ -273,7 +273,7 @@ def test_each_model_has_a_verdict_of_its_own():
     )
     found = draw_conclusions([good, bad, plain], (), 0.95, 0.01).verdicts
     kinds = [(each.model, each.kind) for each in found]
-    assert kinds == [("good", "harm, repair helps"), ("bad", "harm, repair does not help")]
+    assert kinds == [("good", "harm, repair helps"), ("bad", "harm, repair not shown to help")]
     changes = change_records([good, bad, plain])
     assert [(each["model"], each["group"]) for each in changes] == [
         ("good", "a"), ("good", "b"), ("bad", "a"), ("bad", "b"),

@@ -74,7 +74,7 @@ CASES = {
         {"cid"},
     ),
     "harm, repair makes it worse": (HARMED_THIRD, HARMED_THIRD, (0, 0, 0.1), {"cid"}),
-    "harm, repair does not help": (HARMED_THIRD, HARMED_THIRD, (0, 0, 0), {"cid"}),
+    "harm, repair not shown to help": (HARMED_THIRD, HARMED_THIRD, (0, 0, 0), {"cid"}),
     "harm, repair shifts it": (HARMED_THIRD, ("harmed", FINE, FINE), (0.1, 0, 0), {"ann", "cid"}),
 }
 
@@ -164,14 +164,14 @@ def test_the_section_on_repair_says_of_every_criterion_what_it_does(report_of_th
     report = with_verdict(report_of_three, "harm, repair helps", states, changes)
     names = [model.name for model in report.audit.models[1:]]
     assert len(names) == 2
-    kinds = ["harm, repair does not help", "harm, repair helps"]
+    kinds = ["harm, repair not shown to help", "harm, repair helps"]
     verdicts = [Verdict(kind, "", "", name) for kind, name in zip(kinds, names, strict=True)]
     report = replace(report, audit=replace(report.audit, verdicts=tuple(verdicts)))
     assert sentence_words("expected_criteria_lead", report) == (
         f"Only {names[1]} helps 'cid', which PCA harms, at no material cost to others."
     )
     # A criterion that shifts the harm may help the group that PCA harms.
-    kinds = ["harm, repair does not help", "harm, repair shifts it"]
+    kinds = ["harm, repair not shown to help", "harm, repair shifts it"]
     shifting = [Verdict(kind, "", "", name) for kind, name in zip(kinds, names, strict=True)]
     shifted = replace(report, audit=replace(report.audit, verdicts=tuple(shifting)))
     assert sentence_words("expected_criteria_lead", shifted) == (
