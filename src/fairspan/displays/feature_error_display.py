@@ -114,10 +114,10 @@ class FeatureErrorDisplay(BaseDisplay):
         >>> from fairspan import FairPCA
         >>> from fairspan.displays import FeatureErrorDisplay
         >>> X = np.array([[3.0, 0, 1], [-3, 0, -1], [0, 2, 1], [0, -2, -1]])
-        >>> fair = FairPCA(2).fit(X, sensitive_features=["a", "a", "b", "b"])
+        >>> fair = FairPCA(1).fit(X, sensitive_features=["a", "a", "b", "b"])
         >>> display = FeatureErrorDisplay.from_estimator(fair)
         >>> display.frame()["feature"].unique().tolist()
-        ['x2', 'x0', 'x1']
+        ['x1', 'x0', 'x2']
         """
         settings = {"n_features": n_features, "unit": unit}
         return cls._compute_and_plot(ax, estimator, X, sensitive_features, **settings)
