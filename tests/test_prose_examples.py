@@ -37,8 +37,8 @@ def test_a_verdict(fair_audit):
         "variance of 'few' (400 rows) than the 3 components that suit it best. Under fair, 'few' "
         "keeps 59.9 points more (50.2 to 69.7), and no group pays more than the threshold of "
         "1.0 %: 'many' (3,000 rows) keeps 0.9 points less (0.9 to 0.99). Use fair: the largest "
-        "loss of a group is estimated at 12.8 % of the variance of 'few' (under PCA, 72.8 %); no "
-        "group loses more than 15.4 % (under PCA, 84.6 %)."
+        "loss of a group is estimated at 12.8 % of the variance of 'few' (under PCA, 72.8 %); the "
+        "upper limit of any group is 15.4 % (under PCA, 84.6 %)."
     )
 
 

@@ -20,7 +20,7 @@ _MIN_LIMIT = 0.001
 
 def advise_pca_without_harm(pca: ComparedModel) -> str:
     """Advise ordinary PCA, since it does no material harm."""
-    return f"Use {pca.model}: no group loses more than {_limit_share(pca)} of its variance."
+    return f"Use {pca.model}: the upper limit of any loss is {_limit_share(pca)} of the variance."
 
 
 def advise_pca_without_rival(pca: ComparedModel) -> str:
@@ -133,8 +133,9 @@ def _describe_possible_costs(model: ComparedModel) -> str:
 def _describe_losses(model: ComparedModel, pca: ComparedModel) -> str:
     """Return the estimate of the largest loss and its upper limit, each beside that under PCA."""
     return (
-        f"the largest loss of a group is estimated at {_describe_estimates(model, pca)}; no group "
-        f"loses more than {_limit_share(model)} (under {pca.model}, {_limit_share(pca)})"
+        f"the largest loss of a group is estimated at {_describe_estimates(model, pca)}; the "
+        f"upper limit of any group is {_limit_share(model)} "
+        f"(under {pca.model}, {_limit_share(pca)})"
     )
 
 

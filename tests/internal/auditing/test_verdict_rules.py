@@ -372,7 +372,7 @@ def test_estimates_and_limits_of_the_largest_loss_are_told_apart():
     compared = found.compared[1]
     assert (compared.expected_group, compared.group) == ("a", "b")
     assert "estimated at 0.8 % of the variance of 'a' (under PCA, 20.0 %)" in found.text
-    assert "no group loses more than 1.5 % (under PCA, 22.0 %)" in found.text
+    assert "the upper limit of any group is 1.5 % (under PCA, 22.0 %)" in found.text
     assert found.kind == "use model"
     assert "so a loss above 1.0 % is not ruled out." in found.text
 
