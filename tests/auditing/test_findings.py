@@ -248,16 +248,16 @@ def test_equal_errors_are_advised_with_their_result_only():
     """A criterion that was not fitted here is not named."""
     rows, labels = _larger_error_and_share()
     alone = get_finding("FS202", PCA(1).fit(rows), rows, labels)
-    assert not re.search("Under|error_gap|equal_error", alone.recommendation)
+    assert not re.search("Under|error_gap|equal_error", alone.full_remedy)
     result = audit({"gap": fit_model(rows, labels, criterion="error_gap")}, rows, labels)
     found = next(each for each in result.findings if each.code == "FS202")
     assert found.model == "PCA"
     gap = result.models[0]
     assert gap.expected_disparity.contains_zero
     assert [group.state for group in gap.groups] == ["harmed", "harmed"]
-    assert "Under gap, no difference is shown, but" in found.recommendation
+    assert "Under gap, no difference is shown, but" in found.full_remedy
     for group in gap.groups:
-        assert f"{100 * group.expected_loss_share.value:.1f} %" in found.recommendation
+        assert f"{100 * group.expected_loss_share.value:.1f} %" in found.full_remedy
 
 
 @pytest.mark.parametrize("unit", mark_most_long([1e-6, 1.0, 1e6], 3))

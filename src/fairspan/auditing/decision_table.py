@@ -212,13 +212,13 @@ def _describe_change(decision: Decision, decimals: int, materiality: float) -> s
         # No group pays more than it loses under the fair model.
         upper_limit = min(upper_limit, max_loss)
     value, low, high = (
-        _with_sign(share, decimals, materiality)
+        _format_with_sign(share, decimals, materiality)
         for share in (change.value, change.low, upper_limit)
     )
     return f"change {value}{_PERCENT_SIGN} ({low}{_NBSP}to{_NBSP}{high})"
 
 
-def _with_sign(share: float | None, decimals: int, materiality: float) -> str:
+def _format_with_sign(share: float | None, decimals: int, materiality: float) -> str:
     """Format a share in per cent with its sign, without the percent sign."""
     text, _ = share_with_interval(share, None, None, decimals, materiality)
     number = text.removesuffix(_PERCENT_SIGN)

@@ -47,7 +47,7 @@ def describe_changes(names: Sequence[str], changes: Sequence[Estimate], threshol
 def describe_rise(name: str, change: Estimate, baseline: str) -> str:
     """Describe a rise in error: "'a' loses 3.8 points more than under PCA (0.4 to 7.1)"."""
     size = format_points(change.value)
-    return f"{name} loses {size} points more than under {baseline}{_limits(change)}"
+    return f"{name} loses {size} points more than under {baseline}{_format_limits(change)}"
 
 
 def explain_heavy_tails(change: Estimate, threshold: float) -> str:
@@ -63,10 +63,10 @@ def _points(change: Estimate, threshold: float) -> str:
     """Return "2.0 points more (1.5 to 2.5)", with the smaller size of the limits first."""
     direction = "more" if change.value < 0 else "less"
     size = format_points(change.value, threshold)
-    return f"{size} points {direction}{_limits(change, threshold)}"
+    return f"{size} points {direction}{_format_limits(change, threshold)}"
 
 
-def _limits(change: Estimate, threshold: float | None = None) -> str:
+def _format_limits(change: Estimate, threshold: float | None = None) -> str:
     """Return " (1.5 to 2.5)" for a shown change, the smaller size first; empty if unknown."""
     if change.low is None or change.high is None:
         return ""

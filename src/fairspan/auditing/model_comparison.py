@@ -62,14 +62,14 @@ class ModelComparison:
         worst = self.harmed_by_pca[0].group
         return next(group for group in self.fair.groups if group.group == worst)
 
-    def under_pca(self, group: GroupResult) -> GroupResult:
+    def result_under_pca(self, group: GroupResult) -> GroupResult:
         """Results under PCA of the same group."""
         return next(each for each in self.pca.groups if each.group == group.group)
 
     def has_separate_loss(self, group: GroupResult) -> bool:
         """Whether the interval of the loss under the fair model is above that under PCA."""
         low = group.expected_loss.low
-        high = self.under_pca(group).expected_loss.high
+        high = self.result_under_pca(group).expected_loss.high
         return low is not None and high is not None and low > high
 
     @property

@@ -73,8 +73,8 @@ def explain_close_limits(model: ComparedModel, pca: ComparedModel) -> str:
     """Explain that a model helps, but that its limit of the largest loss is not smaller."""
     gains = describe_shown_effects(model.effects_of_kind("gain"), model.materiality)
     return (
-        f"{_keep(pca)} Under {model.full_name}, {gains}, and {_describe_losses(model, pca)}: how "
-        "large a loss may be is not known better than without it."
+        f"{_keep_pca(pca)} Under {model.full_name}, {gains}, and {_describe_losses(model, pca)}: "
+        "how large a loss may be is not known better than without it."
     )
 
 
@@ -82,7 +82,7 @@ def explain_larger_loss(model: ComparedModel, pca: ComparedModel) -> str:
     """Explain that a model helps, but that its largest loss is not estimated to be smaller."""
     gains = describe_shown_effects(model.effects_of_kind("gain"), model.materiality)
     return (
-        f"{_keep(pca)} Under {model.full_name}, {gains}, but the largest loss of a group is "
+        f"{_keep_pca(pca)} Under {model.full_name}, {gains}, but the largest loss of a group is "
         f"estimated at {_describe_estimates(model, pca)}."
     )
 
@@ -99,7 +99,8 @@ def explain_undecided(
     reason = f"the group that {pca.model} harms most is not shown to gain"
     if model.possible_costs:
         reason = _describe_possible_costs(model)
-    text = f"{_keep(pca)} Under {model.full_name}, {_describe_losses(model, pca)}, but {reason}."
+    losses = _describe_losses(model, pca)
+    text = f"{_keep_pca(pca)} Under {model.full_name}, {losses}, but {reason}."
     if not helpful:
         return text
     smallest = min(helpful, key=lambda each: each.expected_largest_loss)
@@ -114,7 +115,7 @@ def question_by_finding(finding: Finding) -> str:
     return f"Recommend no model yet: {finding.caveat} ({finding.code}). {finding.remedy}"
 
 
-def _keep(pca: ComparedModel) -> str:
+def _keep_pca(pca: ComparedModel) -> str:
     """State that no fair model is recommended, and what to do instead."""
     return f"Keep {pca.model} or use more dimensions; no fair model is recommended."
 

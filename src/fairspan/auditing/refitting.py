@@ -23,9 +23,9 @@ from fairspan.moments.second_moments import SecondMoments
 from fairspan.problem.warm_start import WarmStart
 from fairspan.typing import FloatArray
 
-# Center and scale of a model, the latter as bytes.
 REFIT_FAILURE = "a refit without one part of the rows failed, unlike the fit to all rows"
 """Beginning of the reason why there are no estimates, if a refit failed."""
+# Center and scale of a model, the latter as bytes.
 _FrameKey = tuple[Center, bytes]
 
 
@@ -63,8 +63,7 @@ def try_refit(model: AuditedModel, training: "TrainingMoments", best: BestSubspa
     try:
         return ModelRefits((_refit(model, training, best),))
     except FairspanError as error:
-        cause = str(error.args[0])
-        return ModelRefits(failure=f"{REFIT_FAILURE} ({cause[0].lower()}{cause[1:]})")
+        return ModelRefits(failure=f"{REFIT_FAILURE}: {error.args[0]}")
 
 
 class TrainingMoments:

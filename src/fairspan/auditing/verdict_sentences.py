@@ -167,7 +167,7 @@ def _describe_separate_loss(group: GroupResult, comparison: ModelComparison) -> 
     these rows, which differs from refits as they do from each other.
     """
     pca = comparison.pca.name
-    under_pca = ascii_share(comparison.under_pca(group).expected_loss_share.high or 0.0)
+    under_pca = ascii_share(comparison.result_under_pca(group).expected_loss_share.high or 0.0)
     change = group.expected_change_share
     low, high = (format_points(limit or 0.0) for limit in (change.low, change.high))
     loss = _share_range(group.expected_loss_share)
@@ -442,7 +442,7 @@ def state_misleading_data(
         verdict,
         kind="inconclusive",
         summary=f"No group has a material loss in these figures, but {_join_caveats(findings)}.",
-        recommendation=f"{misleading.advice or misleading.remedy} Then audit again.",
+        recommendation=f"{misleading.stated_remedy or misleading.remedy} Then audit again.",
     )
 
 
@@ -452,7 +452,7 @@ def add_caveats(verdict: Verdict, findings: Sequence[Finding]) -> Verdict:
     The answer comes first, unless a finding leaves it open whether there is one.
     """
     advice = verdict.recommendation
-    remedies = [finding.advice or finding.remedy for finding in findings]
+    remedies = [finding.stated_remedy or finding.remedy for finding in findings]
     if verdict.kind == "inconclusive" or any(map(casts_doubt, findings)):
         # Nothing is known before this remedy.
         advice = f"{remedies[0]} If the verdict does not change, {_lowered(advice)}"

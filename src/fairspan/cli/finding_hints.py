@@ -52,7 +52,7 @@ def with_command_hint(finding: Finding) -> Finding:
     'Pass --clusters person.'
     """
     message = finding.message
-    advice = finding.advice
+    stated_remedy = finding.stated_remedy
     for setting in finding.settings:
         option = _option_of(setting)
         # The phrase that is replaced includes its parentheses, if the message names the setting in
@@ -60,11 +60,11 @@ def with_command_hint(finding: Finding) -> Finding:
         if setting.phrase.startswith("("):
             option = f"({option})"
         message = message.replace(setting.phrase, option)
-        advice = advice.replace(setting.phrase, option)
+        stated_remedy = stated_remedy.replace(setting.phrase, option)
     return replace(
         finding,
         message=message,
-        advice=advice,
+        stated_remedy=stated_remedy,
         remedy=in_command_terms(finding.remedy),
         further_remedy=in_command_terms(finding.further_remedy),
     )

@@ -382,9 +382,9 @@ def test_findings_stand_with_code_message_and_remedy_and_warnings_first(make_pag
     for found in report.audit.findings:
         text = answer if found.model in (None, "PCA", report.main.name) else others
         text = text.replace("\xa0%", " %")
-        assert all(each in text for each in (found.code, found.observation, found.recommendation))
+        assert all(each in text for each in (found.code, found.observation, found.full_remedy))
         # The advice is not given twice.
-        assert not found.advice or found.advice not in found.observation
+        assert not found.stated_remedy or found.stated_remedy not in found.observation
     for entries in lists:
         severities = [each.attributes["class"] for each in entries]
         assert severities == sorted(severities, reverse=True)

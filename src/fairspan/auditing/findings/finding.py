@@ -68,7 +68,7 @@ class Finding:
         Features concerned; x0, x1, ... if they have no names.
     remedy : str
         Recommended action, in terms of any caller.
-    advice : str
+    stated_remedy : str
         The remedy as the message states it, at its end; empty if the message leaves it out.
     further_remedy : str
         Sentences that follow the remedy where there is more room than in a message.
@@ -89,7 +89,7 @@ class Finding:
     groups: tuple[Label, ...] = ()
     columns: tuple[str, ...] = ()
     remedy: str = ""
-    advice: str = ""
+    stated_remedy: str = ""
     further_remedy: str = ""
     caveat: str = ""
     may_be_harmless: bool = False
@@ -104,19 +104,19 @@ class Finding:
     @property
     def observation(self) -> str:
         """The message without the remedy, for a page that states it separately."""
-        return self.message.removesuffix(self.advice).rstrip()
+        return self.message.removesuffix(self.stated_remedy).rstrip()
 
     @property
-    def recommendation(self) -> str:
+    def full_remedy(self) -> str:
         """The remedy with all settings that the message names, and the further remedy."""
-        if not self.advice:
+        if not self.stated_remedy:
             return self.remedy
-        return f"{self.advice} {self.further_remedy}".rstrip()
+        return f"{self.stated_remedy} {self.further_remedy}".rstrip()
 
     def to_dict(self) -> dict[str, Any]:
         """Return the finding as values for JSON, without parts that its texts contain."""
         values = {each.name: getattr(self, each.name) for each in fields(self)}
-        for name in ("settings", "advice", "further_remedy"):
+        for name in ("settings", "stated_remedy", "further_remedy"):
             del values[name]
         values["rows"] = [asdict(row) for row in self.rows]
         return {**values, "qualifies_verdict": self.qualifies_verdict}

@@ -540,7 +540,7 @@ def make_finding(
         groups=tuple(groups),
         columns=tuple(columns),
         remedy=f"{entry.recommendation_in(case)} {result}".rstrip(),
-        advice=remedy if "{remedy}" in template else "",
+        stated_remedy=remedy if "{remedy}" in template else "",
         further_remedy=entry.further_remedy,
         caveat=entry.caveat,
         may_be_harmless=entry.may_be_harmless,

@@ -217,7 +217,7 @@ def _describe_equal_errors(models: Sequence[ModelResult]) -> str:
     if open_groups:
         names = join_alternatives([quote_group(group.group) for group in open_groups])
         return f"{text}; whether it harms {names} is unresolved."
-    return f"{text}, and it harms no group."
+    return f"{text}, and no group is shown to be harmed."
 
 
 def not_proven_optimal(model: ModelResult) -> Iterator[Finding]:
