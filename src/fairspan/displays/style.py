@@ -195,7 +195,8 @@ def model_styles(names: Iterable[str]) -> dict[str, SeriesStyle]:
             others.append(name)
         else:
             numbers[name] = number
-    unused = (i for i in count() if i not in set(numbers.values()))
+    taken = set(numbers.values())
+    unused = (number for number in count() if number not in taken)
     numbers |= dict(zip(others, islice(unused, len(others)), strict=True))
     return {name: series_style(number) for name, number in numbers.items()}
 

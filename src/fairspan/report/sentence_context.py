@@ -20,6 +20,7 @@ from fairspan.formatting.numbers import (
     verb_form,
 )
 from fairspan.linalg.rounding import LOOSE_TOL
+from fairspan.report.dimensions import DimensionResult
 from fairspan.report.report import Report
 from fairspan.report.shares import (
     group_with_largest_loss,
@@ -263,31 +264,35 @@ def harmless_dimensions(report: Report) -> list[int]:
 
     All features together reduce nothing, and are left out.
     """
-    return [
-        dimension.n_components
-        for dimension in report.curves.dimensions
-        if dimension.pca_estimates
-        and dimension.n_components < report.n_features
-        and all(
+    variances = [group.observed_total_variance for group in report.pca.groups]
+    max_losses = [report.audit.materiality * variance for variance in variances]
+    harmless = []
+    for dimension in _estimated_reductions(report):
+        rules_out_harm = [
             estimates.state in ("no material harm", "minor")
-            and (estimates.expected_loss.high or 0.0) < report.audit.materiality * variance
-            for estimates, variance in zip(
-                dimension.pca_estimates,
-                [group.observed_total_variance for group in report.pca.groups],
-                strict=True,
-            )
-        )
-    ]
+            and (estimates.expected_loss.high or 0.0) < max_loss
+            for estimates, max_loss in zip(dimension.pca_estimates, max_losses, strict=True)
+        ]
+        if all(rules_out_harm):
+            harmless.append(dimension.n_components)
+    return harmless
 
 
 def unharmed_dimensions(report: Report) -> list[int]:
     """Return the evaluated numbers of dimensions at which PCA is not shown to harm any group."""
     return [
         dimension.n_components
+        for dimension in _estimated_reductions(report)
+        if all(estimates.state != "harmed" for estimates in dimension.pca_estimates)
+    ]
+
+
+def _estimated_reductions(report: Report) -> list[DimensionResult]:
+    """Return the results with estimates by number of dimensions, but for all features."""
+    return [
+        dimension
         for dimension in report.curves.dimensions
-        if dimension.pca_estimates
-        and dimension.n_components < report.n_features
-        and all(estimates.state != "harmed" for estimates in dimension.pca_estimates)
+        if dimension.pca_estimates and dimension.n_components < report.n_features
     ]
 
 
