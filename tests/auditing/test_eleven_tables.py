@@ -27,8 +27,9 @@ def test_verdict_and_recommendation_are_true(case):
     assert recommendation.model in case.recommended
     codes = {finding.code for finding in checked.audit.findings}
     if case.findings:
-        # The verdict is qualified by what is found, and names its remedy.
+        # The verdict is qualified by what is found, and states the remedy of the first finding.
         named = {code for code in case.findings & codes if f"({code})" in verdict.summary}
         assert named
         first = next(finding for finding in checked.audit.findings if finding.code in named)
-        assert first.advice[1:] in verdict.recommendation
+        stated_remedy = first.stated_remedy or first.remedy
+        assert stated_remedy[1:] in verdict.recommendation
