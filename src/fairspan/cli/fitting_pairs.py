@@ -134,7 +134,8 @@ def fit_two_tables(
     levels = AuditLevels(audit_options.level, audit_options.materiality)
     folds = audit_options.folds
     if table.row_source is None or not folds:
-        return PairedResult(pair, observed_losses(read_pairs(pair), model.moments_, pair, levels))
+        audit = observed_losses(read_pairs(pair), model.moments_, pair.y.n_features, levels)
+        return PairedResult(pair, audit)
     joined = _joined_rows(table, pair)
     rows = fold_rows(joined, Folds(folds, seed=_SEED))
     return PairedResult(pair, audit_folded_rows(read_pairs(pair), rows, levels))
