@@ -503,7 +503,7 @@ class FairPCA(
         fitted = copy(self)
         set_or_check_features(fitted, moments, reset=True)
         _warn_about_groups(moments, self.max_groups)
-        # No rows are at hand, and so no columns that are reserved for groups.
+        # There are no rows, and so no columns that are reserved for groups.
         fitted._set_fit(fit_rows(None, moments, settings))
         fitted._reserved_columns = ()
         fitted._fitted_with_groups = True
