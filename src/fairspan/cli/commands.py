@@ -166,6 +166,8 @@ def audit(
         return
     with overall_progress("auditing", **_STAGE_SHARES):
         result = _audit_models(audit_input, fit_options, model_options, audit_options)
+    # Raises before results are printed if a condition does not apply to the audit.
+    failures = gate.check_failures(result, conditions, has_saved_models=bool(models))
     if audit_format == "markdown":
         origin = reporting.markdown_origin(data, audit_input.table, given_arguments())
         text = result.to_markdown(unit, origin=origin).rstrip()
@@ -175,7 +177,6 @@ def audit(
         if next_command is not None:
             text += f"\n\n{next_command}"
     printed_results.print_results(result.to_dict(), text, as_json=as_json)
-    failures = gate.check_failures(result, conditions, has_saved_models=bool(models))
     gate.exit_on_failures(failures)
 
 
