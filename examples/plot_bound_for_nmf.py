@@ -23,11 +23,11 @@ group = np.where(digits >= 5, "5 to 9", "0 to 4")
 warnings.simplefilter("ignore", ConvergenceWarning)
 
 dimensions = [2, 4, 6, 8, 10, 12]
-found = [
+bounds = [
     fs.metrics.rank_bound(NMF(d, init="nndsvda", max_iter=300).fit(images), images, group)
     for d in dimensions
 ]
-for bound in found:
+for bound in bounds:
     print(bound)
     assert bound.largest_error > bound.bound
 
@@ -36,8 +36,10 @@ for bound in found:
 # is the price of components without negative entries; fairness alone cannot explain it.
 
 _, ax = plt.subplots(layout="constrained")
-ax.plot(dimensions, [100 * each.largest_error for each in found], "o-", label="NMF")
-ax.plot(dimensions, [100 * each.bound for each in found], "k--", label="bound for linear decoders")
+ax.plot(dimensions, [100 * bound.largest_error for bound in bounds], "o-", label="NMF")
+ax.plot(
+    dimensions, [100 * bound.bound for bound in bounds], "k--", label="bound for linear decoders"
+)
 ax.set(
     xlabel="number of components",
     ylabel="largest error of a group, %",

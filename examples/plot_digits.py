@@ -16,10 +16,10 @@ import fairspan as fs
 digits = load_digits()
 parity = np.where(digits.target % 2, "odd", "even")
 moments = fs.GroupMoments.from_rows(digits.data, parity)
-plain = fs.FairPCA(10, criterion="total_error").fit_moments(moments)
+pca = fs.FairPCA(10, criterion="total_error").fit_moments(moments)
 fair = fs.FairPCA(10).fit_moments(moments)
 
-fs.displays.LoadingsDisplay.from_estimator(plain, image_shape=(8, 8))
+fs.displays.LoadingsDisplay.from_estimator(pca, image_shape=(8, 8))
 plt.show()
 
 # %%
@@ -31,18 +31,18 @@ plt.show()
 # %%
 # The audit estimates losses on new images.
 
-found = fs.audit({"fair": fair}, digits.data, parity)
-found.plot()
+result = fs.audit({"fair": fair}, digits.data, parity)
+result.plot()
 plt.show()
-print(found.verdict)
-assert found.verdict.kind == "harm, repair not shown to help"
+print(result.verdict)
+assert result.verdict.kind == "harm, repair not shown to help"
 
 # %%
 # The largest angle between the two subspaces, and the losses on these images:
 
-cosines = np.linalg.svd(plain.components_ @ fair.components_.T, compute_uv=False)
+cosines = np.linalg.svd(pca.components_ @ fair.components_.T, compute_uv=False)
 print(f"largest angle: {np.degrees(np.arccos(cosines.min())):.1f} degrees")
-for name, fit in (("PCA", plain), ("fair", fair)):
+for name, fit in (("PCA", pca), ("fair", fair)):
     print(f"losses on these images with {name}: {fit.group_losses_.round(2)}")
 assert cosines.min() > 0.99
-assert np.ptp(fair.group_losses_) < 1e-6 < np.ptp(plain.group_losses_)
+assert np.ptp(fair.group_losses_) < 1e-6 < np.ptp(pca.group_losses_)

@@ -15,20 +15,21 @@ import fairspan as fs
 people = fs.datasets.load_adult_by_sex()
 X, sex = people.X, people.sensitive_features
 dimensions = range(1, 9)
-shown = {}
+groups = {}
 for d in dimensions:
-    plain = fs.FairPCA(d, criterion="total_error", scale=True).fit(X, sensitive_features=sex)
-    for group in fs.audit({"PCA": plain}, X, sex).models[0].groups:
-        shown[group.group, d] = group
+    pca = fs.FairPCA(d, criterion="total_error", scale=True).fit(X, sensitive_features=sex)
+    for group in fs.audit({"PCA": pca}, X, sex).models[0].groups:
+        groups[group.group, d] = group
 
 figure, axes = plt.subplots(layout="constrained")
 looks = ("Female", "women", "#d55e00", -0.05), ("Male", "men", "#0072b2", 0.05)
 for name, label, color, shift in looks:
     for d in dimensions:
-        loss, variance = shown[name, d].expected_loss, shown[name, d].observed_total_variance / 100
-        axes.plot([d + shift] * 2, [loss.low / variance, loss.high / variance], color=color)
-        shown_once = label if d == 1 else None
-        axes.plot(d + shift, loss.value / variance, "o", color=color, label=shown_once)
+        loss = groups[name, d].expected_loss
+        percent = groups[name, d].observed_total_variance / 100
+        axes.plot([d + shift] * 2, [loss.low / percent, loss.high / percent], color=color)
+        label_once = label if d == 1 else None
+        axes.plot(d + shift, loss.value / percent, "o", color=color, label=label_once)
 axes.set(xlabel="dimensions", ylabel="expected loss, % of the group's variance")
 axes.legend()
 plt.show()
@@ -37,6 +38,6 @@ plt.show()
 # The state of each group. States hold for both groups at once, at one number of dimensions.
 
 for d in dimensions:
-    print(f"d = {d}: women {shown['Female', d].state}, men {shown['Male', d].state}")
-assert all(shown["Female", d].state == "harmed" for d in dimensions)
-assert [shown["Male", d].state for d in dimensions] == ["minor"] + ["harmed"] * 7
+    print(f"d = {d}: women {groups['Female', d].state}, men {groups['Male', d].state}")
+assert all(groups["Female", d].state == "harmed" for d in dimensions)
+assert [groups["Male", d].state for d in dimensions] == ["minor"] + ["harmed"] * 7

@@ -31,18 +31,18 @@ def report_facts(X, labels, n_components=None, *, folds=None, **settings):
         )
 
 
-def draw_nothing(display, element_prefix, caption, alt_text, points=(), *_, **__):
+def draw_nothing(display, element_prefix, caption, alt_text, marks=None, **_):
     """Return an empty figure: drawing takes ten times as long as the text of a page."""
     from markupsafe import Markup, escape
 
     svg = Markup(f'<svg role="img" aria-label="{escape(alt_text)}"></svg>')
-    marks = [[] for _ in points]
+    points = () if marks is None else marks.points
     return SimpleNamespace(
         mark_name="",
         svg=svg,
         phone_svg=None,
         caption=caption,
-        mark_positions=marks,
+        mark_positions=[[] for _ in points],
         fits_half_width=True,
     )
 

@@ -18,6 +18,7 @@
 import collections.abc
 import contextlib
 import enum
+import re
 import sys
 import types
 import typing
@@ -164,6 +165,33 @@ def caller_remedies(
                 text = remedy(error.details)
             # The first two parts of the message say what was received and what is allowed.
             error.args = (*error.args[:2], text)
+        raise
+
+
+@contextlib.contextmanager
+def caller_argument_names(
+    names: collections.abc.Mapping[str, str],
+) -> collections.abc.Iterator[None]:
+    """Replace the names of arguments in errors by those that the caller has for them.
+
+    Parameters
+    ----------
+    names : mapping of str to str
+        Name of the argument that the user passed, by its name in the code that raises the error.
+
+    Examples
+    --------
+    >>> with caller_argument_names({"sensitive_features": "attributes"}):
+    ...     raise InvalidInput("sensitive_features is 5", "Allowed: labels", "Pass some")
+    Traceback (most recent call last):
+        ...
+    fairspan.errors.InvalidInput: attributes is 5. Allowed: labels. Pass some.
+    """
+    try:
+        yield
+    except FairspanError as error:
+        pattern = re.compile(rf"\b({'|'.join(map(re.escape, names))})\b")
+        error.args = tuple(pattern.sub(lambda match: names[match[0]], text) for text in error.args)
         raise
 
 

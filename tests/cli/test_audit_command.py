@@ -224,8 +224,11 @@ def test_rows_without_a_group_are_dropped_or_get_one(run, table, features, tmp_p
         (["age=30"], "holds text"),
         (["limit=0"], "add --group limit"),
         (["age=1,2", "age=3"], "given twice"),
-        *[([f"age={edges}"], "rising numbers") for edges in ("", "30,20", "5,5", "nan", "1,inf")],
-        (["30,60"], "rising numbers"),
+        *[
+            ([f"age={edges}"], "increasing numbers")
+            for edges in ("", "30,20", "5,5", "nan", "1,inf")
+        ],
+        (["30,60"], "increasing numbers"),
     ],
 )
 def test_bins_that_cannot_be_are_refused(run, data, bins, expected_text):

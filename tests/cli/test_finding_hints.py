@@ -87,7 +87,7 @@ def strings_of(path):
 def test_the_library_names_no_option_outside_of_the_command_line():
     folder = Path(fairspan.__file__).parent
     styles = {
-        folder / "report/figures.py",
+        folder / "report/svg_figures.py",
         folder / "report/tables/slider_tables.py",
     }  # of the page
     named = {

@@ -251,7 +251,7 @@ def test_it_is_refused(refused, table, tmp_path, command, expected_text):
         (FIT, "missing/m", ["does not exist. Allowed: an existing folder"]),
         (MOMENTS, "m.json", ["a JSON document", "moments are not one"]),
         (REPORT, "page.pdf", ["a PDF document", "a page is not one", "ends in .html"]),
-        (TRANSFORM, "out.xlsx", ["'.xlsx'", ".csv, .parquet", "endings"]),
+        (TRANSFORM, "out.xlsx", ["'.xlsx'", ".csv, .parquet", "suffixes"]),
         (TRANSFORM, "missing/out.csv", ["does not exist. Allowed: an existing folder"]),
         (
             (*REPORT, "--exclude", "no_such_column"),

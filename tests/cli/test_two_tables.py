@@ -63,13 +63,13 @@ def test_models_are_verified_and_transform(run, csv, rows, tmp_path):
     assert run("verify", path, csv, "--group", "g", "--json", status=0).facts["holds"]
     run("transform", path, csv, "-o", out, "--keep", "g", status=0)
     scores = pd.read_csv(out)
-    assert scores.columns.tolist() == ["g", "x0", "y0"]
+    assert scores.columns.tolist() == ["g", "fairpls0", "fairpls_y0"]
     x_scores, y_scores = PairedSubspace.load(path).transform(rows, rows)
-    np.testing.assert_allclose(scores[["x0", "y0"]], np.hstack([x_scores, y_scores]), atol=1e-9)
+    np.testing.assert_allclose(scores.iloc[:, 1:], np.hstack([x_scores, y_scores]), atol=1e-9)
     # Without the second table only its scores are missing.
     rows[NAMES].to_csv(tmp_path / "x.csv", index=False)
     run("transform", path, tmp_path / "x.csv", "-o", out, status=0)
-    assert pd.read_csv(out).columns.tolist() == ["x0"]
+    assert pd.read_csv(out).columns.tolist() == ["fairpls0"]
     rows.assign(u=rows.u + rows.v).to_csv(csv, index=False)
     assert "does not hold" in run("verify", path, csv, "--group", "g", status=1).out
 

@@ -11,7 +11,7 @@ from sklearn.preprocessing import StandardScaler
 
 from cross_decomposition.paired_tables import draw_tables
 from fairspan import GroupMoments
-from fairspan.cross_decomposition import FairCCA, FairPLS
+from fairspan.cross_decomposition import FairCCA, FairPLS, PairedSubspace
 from fairspan.errors import (
     IncompatibleParameters,
     InvalidInput,
@@ -149,6 +149,21 @@ def test_scikit_learn_conventions(tables):
     np.testing.assert_allclose(
         x_scores, FairPLS(1).fit(X, Y, sensitive_features=groups).transform(X)
     )
+
+
+@pytest.mark.parametrize("kind", [FairPLS, FairCCA])
+def test_scores_have_the_names_of_the_output_features_wherever_they_are_written(
+    tables, kind, tmp_path
+):
+    X, Y, groups = tables
+    model = kind(2).fit(X, Y, sensitive_features=groups)
+    model.subspace_.save(tmp_path / "pair.model")
+    loaded = PairedSubspace.load(tmp_path / "pair.model")
+    names = tuple(model.get_feature_names_out())
+    assert model.subspace_.x.score_names == loaded.x.score_names == names
+    y_names = model.subspace_.y.score_names
+    assert y_names == loaded.y.score_names
+    assert len({*names, *y_names}) == 4
 
 
 def test_incomplete_rows_are_dropped_in_both_tables(tables):

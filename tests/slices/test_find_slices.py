@@ -9,6 +9,8 @@ import pytest
 from sklearn.decomposition import PCA, KernelPCA
 
 import fairspan as fs
+from fairspan.auditing.in_sample import InSampleStatus
+from fairspan.slices import find_slices as find_slices_module
 
 SPREADS = [3.0, 2.0, 1.0, 1.0, 1.0]
 # Loss of the planted rows, whose second and third features are exchanged, as a share of their
@@ -165,6 +167,54 @@ def test_rows_of_the_fit_are_refused(scale):
         fs.find_slices(model, X, attributes)
     with pytest.raises(fs.errors.InvalidInput, match="those of the fit"):
         fs.find_slices(model.subspace_, X[:700], attributes[:700])
+
+
+def test_new_rows_that_seem_to_be_those_of_the_fit_are_accepted_by_force(monkeypatch):
+    X, attributes = draw_rows(0, n=400)
+    model = fs.FairPCA(2).fit(*draw_rows(1, n=400)[:1], sensitive_features=attributes["old"])
+    # By chance, a model may fit new rows as closely as its own.
+    seeming = InSampleStatus(in_sample=True, inferred=True)
+    monkeypatch.setattr(find_slices_module, "in_sample_status", lambda *arguments: seeming)
+    with pytest.raises(fs.errors.InvalidInput, match=r"seem to be .* pass force=True"):
+        fs.find_slices(model, X, attributes)
+    assert fs.find_slices(model, X, attributes, force=True).n_rows == 400
+
+
+def test_rows_that_are_known_to_be_those_of_the_fit_are_refused_even_by_force():
+    X, attributes = draw_rows(0, n=400)
+    model = fs.FairPCA(2).fit(X, sensitive_features=attributes["old"])
+    with pytest.raises(fs.errors.InvalidInput, match=r"those of the fit\. Allowed") as refused:
+        fs.find_slices(model, X, attributes, force=True)
+    assert "force" not in str(refused.value)
+
+
+def test_errors_name_the_arguments_and_options_that_a_search_has(tmp_path):
+    X, attributes = draw_rows(0, n=200)
+    model = np.eye(5)[:2]
+    table = pd.DataFrame(X, columns=list("abcde")).join(attributes)
+    table.to_csv(tmp_path / "rows.csv", index=False)
+    with_gap = X.copy()
+    with_gap[3, 1] = np.nan
+    calls = [
+        (X, attributes[:150]),
+        (X, "old"),
+        (X, attributes.replace("yes", None)),
+        (with_gap, attributes),
+        (table[:2], ["old", "rural"]),
+        (X, 5),
+        (X, np.zeros((200, 2, 2))),
+        (X, pd.date_range("2020", periods=200)),
+        (table[list("abcde")], attributes[::-1]),
+        (tmp_path / "rows.csv", "east"),
+        (tmp_path / "rows.csv", attributes),
+    ]
+    for rows, labels in calls:
+        with pytest.raises(fs.errors.FairspanError) as refused:
+            fs.find_slices(model, rows, labels)
+        message = str(refused.value)
+        assert "sensitive_features" not in message
+        assert 'on_missing="em"' not in message
+        assert "max_groups" not in message
 
 
 def test_bad_input_is_refused_with_a_remedy():

@@ -24,6 +24,7 @@ MODULES_OF_EXTRAS = (
     "fairspan.report.figures",
     "fairspan.report.history_page",
     "fairspan.report.page",
+    "fairspan.report.svg_figures",
     "fairspan.rows.files.compression",
     "fairspan.rows.files.csv_errors",
     "fairspan.rows.files.csv_files",

@@ -48,7 +48,7 @@ class Command(click.Command):
             return super().parse_args(ctx, args)
         except click.NoSuchOption as error:
             # click compares names including dashes, which makes all of them similar.
-            names = [each.removeprefix("--") for each in error.possibilities or ()]
+            names = [name.removeprefix("--") for name in error.possibilities or ()]
             suggestion = closest_match(error.option_name.removeprefix("--"), names)
             raise click.NoSuchOption(
                 error.option_name,
@@ -65,15 +65,18 @@ class Command(click.Command):
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the options of the help page under their headings, without empty sections."""
-        options = [each for each in self.get_params(ctx) if isinstance(each, click.Option)]
+        options = [option for option in self.get_params(ctx) if isinstance(option, click.Option)]
         for heading in (READING, FITTING, AUDITING, OUTPUT):
-            in_section = [each for each in options if self._heading_of(each, ctx) == heading]
+            records = [
+                option.get_help_record(ctx)
+                for option in options
+                if self._heading_of(option, ctx) == heading
+            ]
             # A hidden option has no help record.
-            records = [each.get_help_record(ctx) for each in in_section]
-            written = [record for record in records if record is not None]
-            if written:
+            visible_records = [record for record in records if record is not None]
+            if visible_records:
                 with formatter.section(heading):
-                    formatter.write_dl(written)
+                    formatter.write_dl(visible_records)
 
     def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Format the examples, one copyable line each."""

@@ -8,7 +8,7 @@ from fairspan.report.report_outputs import check_output_path
 
 
 def check_output_file(
-    path: Path, kind: str, *inputs: object, endings: Sequence[str] = (), as_folder: bool = False
+    path: Path, kind: str, *inputs: object, suffixes: Sequence[str] = (), as_folder: bool = False
 ) -> None:
     """Reject standard output, unwritable paths, and file names of another kind.
 
@@ -22,8 +22,8 @@ def check_output_file(
         Start of the message, such as "a model is".
     *inputs : object
         Inputs that must not be overwritten.
-    endings : sequence of str
-        Allowed file extensions.
+    suffixes : sequence of str
+        Allowed suffixes of the file name.
     as_folder : bool
         Whether the output is a folder, which may exist.
 
@@ -37,4 +37,4 @@ def check_output_file(
     )
     from fairspan.storage.atomic import check_suffix  # slow to import
 
-    check_suffix(path, kind, *endings)
+    check_suffix(path, kind, *suffixes)

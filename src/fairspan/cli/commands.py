@@ -36,10 +36,12 @@ from fairspan.registry import ExternalObject
 from fairspan.report.report_outputs import check_output_path
 
 if TYPE_CHECKING:
-    from fairspan.auditing.gate import CheckFailure
+    from fairspan.auditing.audit_result import Audit
+    from fairspan.cli.model_auditing import AuditInput
 
 _EXIT_NOT_VERIFIED = 1
 _EXIT_INTERNAL_ERROR = 3
+_PAGE_SUFFIXES = (".html", ".htm")
 # Approximate share of run time of each stage.
 _STAGE_SHARES = {"reading": 30, "auditing": 30, "refitting without each fold": 40}
 
@@ -113,28 +115,20 @@ def audit(
 ) -> None:
     """Audit ordinary PCA, or saved models, on each group of DATA.
 
-    DATA is a CSV, Parquet, Arrow or Excel file, a folder, or saved moments, and may be
-    larger than memory. With --repair, a fair model is fitted as well and compared with ordinary
-    PCA. With --test, both are fitted on DATA and evaluated on the other rows. Several files of
-    saved moments are audited together; the variation between them gives the intervals.
+    DATA is a CSV, Parquet, Arrow or Excel file, a folder, or saved moments, and may be larger than
+    memory. With --repair, a fair model is fitted as well and compared with ordinary PCA. With
+    --test, both are fitted on DATA and evaluated on the other rows. Several files of saved moments
+    are audited together; the variation between them gives the intervals.
     """
-    from fairspan.cli import (
-        fitting,
-        inputs,
-        model_auditing,
-        next_commands,
-        printed_results,
-        reporting,
-    )
-    from fairspan.cli.row_input import read_options_for
+    from fairspan.cli import model_auditing, next_commands, printed_results, reporting
 
     models = model_options.models
     by_dimension = model_options.by_dimension
     test_path = model_options.test_path
-    # --unseen requires saved models or held-out rows, so the path of these counts like a model.
-    # --test requires no models, unlike for a report, since ordinary PCA can be audited on other
-    # rows; so it is not checked here.
-    require_models((*models, *([test_path] if test_path else ())), read_options, test=None)
+    # --unseen requires saved models or held-out rows. --test requires no models, unlike for a
+    # report, since ordinary PCA can be audited on other rows.
+    if test_path is None:
+        require_models(models, read_options, test_path)
     model_options.check_combinations(fit_options)
     audit_options.require_folds(by_dimension=by_dimension)
     usage_error_if(
@@ -151,48 +145,66 @@ def audit(
         has_folds=bool(audit_options.folds),
         has_other_rows=bool(models) or test_path is not None,
     )
-    # Distinguish a requested center from the default.
-    audited = model_auditing.load_audited_models(
-        models, fit_options, model_options.custom_objects, has_center=is_given("center")
+    # A requested center must be that of the models, unlike the default.
+    audit_input = model_auditing.open_audit_input(
+        data,
+        read_options,
+        fit_options,
+        model_options,
+        audit_options.clusters,
+        has_center=is_given("center"),
     )
-    names = audited[0].subspace.feature_names if audited else None
-    read_options.reject_feature_options(names)
-    extra_columns = model_auditing.restriction_columns_of_models(audited)
-    read_options = read_options_for([each.subspace for each in audited], data[0], read_options)
-    table = inputs.open_inputs(data, read_options, audit_options.clusters).selected(
-        names, extra_columns
-    )
-    table = table.matched_to(model_auditing.labels_of_models(audited))
-    failures: tuple[CheckFailure, ...] = ()
+    as_json = as_json or audit_format == "json"
+    if by_dimension:
+        with overall_progress("auditing", **_STAGE_SHARES):
+            result = model_auditing.audit_by_dimension(
+                audit_input.table, fit_options, audit_options
+            )
+        record = printed_results.by_dimension_record(result)
+        text = printed_results.by_dimension_text(result, unit)
+        printed_results.print_results(record, text, as_json=as_json)
+        return
     with overall_progress("auditing", **_STAGE_SHARES):
-        if by_dimension:
-            found = model_auditing.audit_by_dimension(table, fit_options, audit_options)
-            results = printed_results.by_dimension_record(found)
-            text = printed_results.by_dimension_text(found, unit)
-        else:
-            if model_options.repair:
-                audited = fitting.fit_repair(table, fit_options)
-            elif not audited:
-                audited = [model_auditing.pca_model(table, fit_options)]
-            held_out = None
-            if test_path is not None:
-                features = table.moments.feature_names
-                held_out = inputs.open_held_out_rows(
-                    test_path, read_options, features, extra_columns, audit_options.clusters
-                )
-            result = model_auditing.audit_data(table, audited, audit_options, held_out)
-            failures = gate.check_failures(result, conditions, has_saved_models=bool(models))
-            results = result.to_dict()
-            if audit_format == "markdown":
-                origin = reporting.markdown_origin(data, table, given_arguments())
-                text = result.to_markdown(unit, origin=origin).rstrip()
-            else:
-                text = printed_results.audit_text(result, unit)
-                next_command = next_commands.next_command(given_arguments(), result, model_options)
-                if next_command is not None:
-                    text += f"\n\n{next_command}"
-    printed_results.print_results(results, text, as_json=as_json or audit_format == "json")
+        result = _audit_models(audit_input, fit_options, model_options, audit_options)
+    # Raises before results are printed if a condition does not apply to the audit.
+    failures = gate.check_failures(result, conditions, has_saved_models=bool(models))
+    if audit_format == "markdown":
+        origin = reporting.markdown_origin(data, audit_input.table, given_arguments())
+        text = result.to_markdown(unit, origin=origin).rstrip()
+    else:
+        text = printed_results.audit_text(result, unit)
+        next_command = next_commands.next_command(given_arguments(), result, model_options)
+        if next_command is not None:
+            text += f"\n\n{next_command}"
+    printed_results.print_results(result.to_dict(), text, as_json=as_json)
     gate.exit_on_failures(failures)
+
+
+def _audit_models(
+    audit_input: "AuditInput",
+    fit_options: FitOptions,
+    model_options: ModelOptions,
+    audit_options: AuditOptions,
+) -> "Audit":
+    """Audit the saved models, PCA with its repair, or PCA alone, on DATA or held-out rows."""
+    from fairspan.cli import fitting, inputs, model_auditing
+
+    table = audit_input.table
+    models = audit_input.models
+    if model_options.repair:
+        models = fitting.fit_repair(table, fit_options)
+    elif not models:
+        models = [model_auditing.fit_pca(table, fit_options)]
+    held_out = None
+    if model_options.test_path is not None:
+        held_out = inputs.open_held_out_rows(
+            model_options.test_path,
+            audit_input.read_options,
+            table.moments.feature_names,
+            table.restriction_columns,
+            audit_options.clusters,
+        )
+    return model_auditing.audit_data(table, models, audit_options, held_out)
 
 
 @command(
@@ -239,11 +251,11 @@ def fit(
         if not force:
             fitting_pairs.check_overwriting_pair(model)
         with overall_progress("fitting", **_STAGE_SHARES):
-            found = fitting_pairs.fit_two_tables(
+            paired = fitting_pairs.fit_two_tables(
                 data, read_options, fit_options, pair_options, audit_options
             )
-        found.pair.save(model)
-        printed_results.print_results(found.to_dict(model), found.to_text(model), as_json=as_json)
+        paired.pair.save(model)
+        printed_results.print_results(paired.to_dict(model), paired.to_text(model), as_json=as_json)
         return
     if not force:
         fitting.check_overwriting(model, fit_options)
@@ -251,10 +263,10 @@ def fit(
     table = inputs.open_input(data, read_options, audit_options.clusters)
     # All features are kept, and the columns that the restriction needs are set apart.
     restriction_columns = fitting.columns_of_restriction(fit_options)
-    table = table.selected(names=None, attributes=restriction_columns)
+    table = table.select_features(names=None, attributes=restriction_columns)
     with overall_progress("fitting", **_STAGE_SHARES):
-        fair, audited = fitting.fit_fair_model(table, fit_options)
-        result = model_auditing.audit_data(table, audited, audit_options)
+        fair, models_to_audit = fitting.fit_fair_model(table, fit_options)
+        result = model_auditing.audit_data(table, models_to_audit, audit_options)
     fair.save(model)
     certificate = fair.require_certificate()
     results = {
@@ -324,7 +336,7 @@ def report(
         fail_on, has_folds=bool(audit_options.folds), has_other_rows=bool(models)
     )
     if page is not None:
-        check_output_file(page, "a page is", data, *models, test_path, endings=(".html", ".htm"))
+        check_output_file(page, "a page is", data, *models, test_path, suffixes=_PAGE_SUFFIXES)
     from fairspan.cli import printed_results, reporting
 
     built_report = reporting.build_file_report(
@@ -381,18 +393,18 @@ def verify(
         if peek_kind(model) == PAIRED_FILE.name:
             from fairspan.cli.fitting_pairs import verify_pair_of_file
 
-            found = verify_pair_of_file(model, data, read_options)
+            verification = verify_pair_of_file(model, data, read_options)
         else:
-            found = model_auditing.verify_model(model, data, read_options, custom_objects)
+            verification = model_auditing.verify_model(model, data, read_options, custom_objects)
     except (FairspanError, OSError, MemoryError, click.ClickException, click.Abort):
         raise  # reported like those of every command
     except Exception:
         # Python would exit with status 1, which means that the certificate does not hold.
         traceback.print_exc()
         raise click.exceptions.Exit(_EXIT_INTERNAL_ERROR) from None
-    results = {"model": str(model), **vars(found)}
-    printed_results.print_results(results, str(found), as_json=as_json)
-    if not found.holds:
+    results = {"model": str(model), **vars(verification)}
+    printed_results.print_results(results, str(verification), as_json=as_json)
+    if not verification.holds:
         raise click.exceptions.Exit(_EXIT_NOT_VERIFIED)
 
 
@@ -468,12 +480,12 @@ def watch(
     history, unless anything is wrong. Look t spends alpha / (t (t + 1)) of alpha = 1 - LEVEL, so
     that the probability of any false alarm is at most alpha, however long the model is watched.
     """
-    check_output_file(history_path, "a history is", model, data, endings=(".json",))
+    check_output_file(history_path, "a history is", model, data, suffixes=(".json",))
     if page is not None:
-        check_output_file(page, "a page is", model, data, history_path, endings=(".html", ".htm"))
+        check_output_file(page, "a page is", model, data, history_path, suffixes=_PAGE_SUFFIXES)
         from fairspan.report.write_report import check_page_path
 
-        check_page_path(page)  # that its packages are installed, before rows are read
+        check_page_path(page)  # its packages are checked before rows are read
     from fairspan.cli import printed_results, watching
 
     # Conditions are checked before a look is added.
@@ -548,8 +560,8 @@ def transform(
             data is not None or out is not None or as_json,
             "--as sql cannot be combined with DATA, -o or --json.",
         )
-        asked = read_options.changed_options - {"one_hot"}
-        read_options.reject_options("--as sql reads no rows", asked)
+        rejected = read_options.changed_options - {"one_hot"}
+        read_options.reject_options("--as sql reads no rows", rejected)
         click.echo(FairSubspace.load(model).to_sql(one_hot=read_options.columns.one_hot))
         return
     usage_error_if(
@@ -608,10 +620,9 @@ def moments(
 ) -> None:
     """Compute the moments of DATA: number of rows, weight, mean and covariance of each group.
 
-    If DATA is a folder and OUTPUT does
-    not end in .moments, OUTPUT is a folder with one file of moments per file of rows and a
-    manifest.json. If interrupted, run the same command again to compute the missing ones;
-    `fairspan merge OUTPUT` combines them.
+    If DATA is a folder and OUTPUT does not end in .moments, OUTPUT is a folder with one file of
+    moments per file of rows and a manifest.json. If interrupted, run the same command again to
+    compute the missing ones; `fairspan merge OUTPUT` combines them.
     """
     as_folder = isinstance(data, Path) and data.is_dir() and out.suffix != ".moments"
     usage_error_if(
@@ -629,10 +640,10 @@ def moments(
         "n_groups_dropped": n_groups_dropped,
     }
     groups = to_ascii(format_count(n_groups_dropped, "group"))
-    left_out = ""
+    lines = [printed_results.table_text(saved_moments.table())]
     if n_groups_dropped:
-        left_out = f"\nLeft out: {groups} of fewer than {counted(min_group_size, 'row')}"
-    text = f"{printed_results.table_text(saved_moments.table())}{left_out}\nSaved to {out}"
+        lines.append(f"Left out: {groups} of fewer than {counted(min_group_size, 'row')}")
+    text = "\n".join([*lines, f"Saved to {out}"])
     printed_results.print_results(results, text, as_json=as_json)
 
 

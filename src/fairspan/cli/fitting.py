@@ -9,7 +9,7 @@ import click
 from fairspan.auditing.models import AuditedModel, audited_pca, model_name, read_model
 from fairspan.cli.command import usage_error_if
 from fairspan.cli.inputs import InputData
-from fairspan.cli.model_auditing import pca_model, report_dimension
+from fairspan.cli.model_auditing import fit_pca, report_dimension
 from fairspan.cli.option_values import FitOptions
 from fairspan.errors import CorruptFile, UnknownGroup
 from fairspan.estimator.fit import fit_rows
@@ -86,9 +86,9 @@ def fit_fair_model(
     report_dimension(
         fit_options.n_components, d, moments.n_features, readable_name(certificate.criterion.name)
     )
-    plain = audited_pca(moments, d, fit_options.center, scale=fit_options.standardize)
-    fair_model = replace(read_model(model_name(certificate), fair), baseline=plain.name)
-    return fair, [plain, fair_model]
+    pca = audited_pca(moments, d, fit_options.center, scale=fit_options.standardize)
+    fair_model = replace(read_model(model_name(certificate), fair), baseline=pca.name)
+    return fair, [pca, fair_model]
 
 
 def fit_repair(data: InputData, fit_options: FitOptions) -> list[AuditedModel]:
@@ -96,9 +96,9 @@ def fit_repair(data: InputData, fit_options: FitOptions) -> list[AuditedModel]:
 
     The dimension is that of an audit of PCA alone, also if a share of the variance was requested.
     """
-    d = pca_model(data, fit_options).subspace.dimension
-    _, audited = fit_fair_model(data, replace(fit_options, n_components=d))
-    return audited
+    d = fit_pca(data, fit_options).subspace.dimension
+    _, models = fit_fair_model(data, replace(fit_options, n_components=d))
+    return models
 
 
 def check_overwriting(path: Path, fit_options: FitOptions) -> None:
@@ -121,16 +121,13 @@ def check_overwriting(path: Path, fit_options: FitOptions) -> None:
     n_components = old.n_components
     if isinstance(fit_options.n_components, int):
         n_components = fit_options.n_components
-    settings: dict[str, tuple[object, object]] = {
-        "criterion": (
-            criterion,
-            get_criterion(fit_options.criterion, **fit_options.criterion_parameters).name,
-        ),
-        "center": (old.center, fit_options.center),
-        "standardize": (old.is_scaled, fit_options.standardize),
-        "dimensions": (old.n_components, n_components),
-    }
-    for name, (before, now) in settings.items():
+    new_criterion = get_criterion(fit_options.criterion, **fit_options.criterion_parameters)
+    for name, before, now in (
+        ("criterion", criterion, new_criterion.name),
+        ("center", old.center, fit_options.center),
+        ("standardize", old.is_scaled, fit_options.standardize),
+        ("dimensions", old.n_components, n_components),
+    ):
         usage_error_if(
             before != now,
             f"{path} holds a model of other settings ({name}: {before}, now {now}); {remedy}",
@@ -181,12 +178,12 @@ def with_y_classes(parameters: Mapping[str, object], moments: GroupMoments) -> d
 
     Only `within_classes` names classes. Unknown texts are kept; the restriction reports them.
     """
-    given = parameters.get("within_classes")
+    class_texts = parameters.get("within_classes")
     by_class = moments.by_class
-    if not isinstance(given, list) or by_class is None:
+    if not isinstance(class_texts, list) or by_class is None:
         return dict(parameters)
     # Moments by class are labeled by pairs of group and class.
     by_text = {
         format_label(pair[-1]): pair[-1] for pair in by_class.labels if isinstance(pair, tuple)
     }
-    return {**parameters, "within_classes": [by_text.get(text, text) for text in given]}
+    return {**parameters, "within_classes": [by_text.get(text, text) for text in class_texts]}

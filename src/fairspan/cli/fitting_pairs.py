@@ -109,7 +109,7 @@ class PairedResult:
 
 def fit_two_tables(
     data: Path | ExternalObject,
-    reading: ReadOptions,
+    read_options: ReadOptions,
     fit_options: FitOptions,
     pair_options: PairOptions,
     audit_options: AuditOptions,
@@ -124,8 +124,8 @@ def fit_two_tables(
         Invalid rows or settings.
     """
     _check_options(fit_options, audit_options)
-    model = _estimator(fit_options, pair_options)
-    table = open_input(data, reading, audit_options.clusters)
+    model = _make_estimator(fit_options, pair_options)
+    table = open_input(data, read_options, audit_options.clusters)
     source = table.moments if table.row_source is None else table.row_source
     targets = matching_columns(source.feature_names, pair_options.targets)
     moments = table.moments
@@ -134,7 +134,8 @@ def fit_two_tables(
     levels = AuditLevels(audit_options.level, audit_options.materiality)
     folds = audit_options.folds
     if table.row_source is None or not folds:
-        return PairedResult(pair, observed_losses(read_pairs(pair), model.moments_, pair, levels))
+        audit = observed_losses(read_pairs(pair), model.moments_, pair.y.n_features, levels)
+        return PairedResult(pair, audit)
     joined = _joined_rows(table, pair)
     rows = fold_rows(joined, Folds(folds, seed=_SEED))
     return PairedResult(pair, audit_folded_rows(read_pairs(pair), rows, levels))
@@ -162,11 +163,11 @@ def _check_options(fit_options: FitOptions, audit_options: AuditOptions) -> None
     unknown = set(fit_options.criterion_parameters) - {"relative"}
     usage_error_if(
         unknown or (fit_options.criterion_parameters and fit_options.criterion != "minimax_loss"),
-        "Of --param, two tables have relative=yes with --criterion minimax_loss.",
+        "The only --param of two tables is relative=yes, with --criterion minimax_loss.",
     )
 
 
-def _estimator(fit_options: FitOptions, pair_options: PairOptions) -> FairPLS | FairCCA:
+def _make_estimator(fit_options: FitOptions, pair_options: PairOptions) -> FairPLS | FairCCA:
     """Return the estimator that the options describe."""
     from fairspan.problem.restrictions.restriction_catalog import get_restriction
 
@@ -210,7 +211,9 @@ def matching_columns(names: Sequence[str] | None, patterns: Sequence[str]) -> li
             f"Allowed: names or patterns of the features, {shown}",
             "Check the spelling, and that the columns are not excluded",
         )
-    matching = [name for name in available if any(fnmatchcase(name, each) for each in patterns)]
+    matching = [
+        name for name in available if any(fnmatchcase(name, pattern) for pattern in patterns)
+    ]
     if len(matching) == len(available):
         raise InvalidInput(
             f"--targets {' --targets '.join(patterns)} matches every column",
@@ -229,14 +232,14 @@ def _joined_rows(table: InputData, pair: PairedSubspace) -> JoinedRows:
 
 
 def verify_pair_of_file(
-    model: Path, data: Path | ExternalObject, reading: ReadOptions
+    model: Path, data: Path | ExternalObject, read_options: ReadOptions
 ) -> Verification:
     """Verify a saved pair of subspaces with its training rows, or their moments."""
     pair = PairedSubspace.load(model)
     names = None
     if pair.x.feature_names is not None and pair.y.feature_names is not None:
         names = (*pair.x.feature_names, *pair.y.feature_names)
-    table = open_input(data, reading).selected(names)
+    table = open_input(data, read_options).select_features(names)
     return verify_pairs(pair, table.moments.select_named_features(names))
 
 

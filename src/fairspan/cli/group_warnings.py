@@ -11,6 +11,9 @@ from fairspan.formatting.names import join_truncated
 from fairspan.moments.group_moments import GroupMoments
 from fairspan.rows.labels import Label
 
+# A group of one row is its mean, and two rows follow from their mean and covariance.
+_MAX_REVEALED_ROWS = 2
+
 
 def warn_about_tiny_groups(counts: Iterable[tuple[Label, int]], remedy: str) -> None:
     """Warn about groups of 1 or 2 rows, which can be recovered from their moments.
@@ -21,7 +24,9 @@ def warn_about_tiny_groups(counts: Iterable[tuple[Label, int]], remedy: str) -> 
     remedy : str
         What to do, with which the warning ends.
     """
-    tiny = dict.fromkeys(quote_group(label) for label, n in counts if 0 < n <= 2)
+    tiny = dict.fromkeys(
+        quote_group(label) for label, n_rows in counts if 0 < n_rows <= _MAX_REVEALED_ROWS
+    )
     if tiny:
         print_message(
             "warning",
@@ -32,5 +37,5 @@ def warn_about_tiny_groups(counts: Iterable[tuple[Label, int]], remedy: str) -> 
 
 def warn_of_labels(moments: GroupMoments) -> None:
     """Warn on standard error of labels of groups that most likely are mistakes."""
-    for found in label_findings(moments):
-        print_message("warning", with_command_hint(found).message)
+    for finding in label_findings(moments):
+        print_message("warning", with_command_hint(finding).message)

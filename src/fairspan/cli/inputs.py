@@ -9,12 +9,13 @@ from typing import cast
 from fairspan.cli.command import usage_error_if
 from fairspan.cli.option_values import ReadOptions
 from fairspan.cli.row_input import (
-    OF_MODEL,
+    NUMERIC_MODEL_FEATURES,
     check_numeric_features,
     is_archive_file,
     open_row_source,
 )
 from fairspan.errors import InvalidInput
+from fairspan.estimator.fit_settings import DEFAULT_VARIANCE_KEPT
 from fairspan.formatting.messages import counted
 from fairspan.moments.group_moments import GroupMoments, compute_group_moments
 from fairspan.problem.part_parameters import check_n_components
@@ -27,9 +28,6 @@ from fairspan.rows.label_matching import KnownLabels
 from fairspan.rows.missing import costliest_features, count_missing
 from fairspan.rows.opening import match_groups
 from fairspan.rows.protocol import RowSource
-
-# Default of -d: share of every group's variance to keep.
-DEFAULT_VARIANCE_KEPT = 0.9
 
 
 @dataclass(frozen=True)
@@ -73,24 +71,23 @@ class InputData:
         else:
             moments = compute_group_moments(self.rows("reading"), self.limit)
         if moments.n_groups < 2:
-            dropped = ""
-            remedy = "Check the group column, or use ordinary PCA"
-            if moments.n_dropped:
-                total = int(moments.counts.sum()) + moments.n_dropped
-                dropped = (
-                    f"; {moments.n_dropped:,} of {total:,} rows were dropped because a value is "
-                    "missing"
-                )
-                remedy = (
-                    "Exclude features that cause many rows to be dropped, "
-                    f"--exclude{self._describe_costliest_features()}"
-                )
-            raise InvalidInput(
-                f"All rows belong to one group ({moments.labels[0]!r}){dropped}",
-                "Allowed: two or more groups",
-                remedy,
-            )
+            raise self._single_group_error(moments)
         return moments
+
+    def _single_group_error(self, moments: GroupMoments) -> InvalidInput:
+        """Return the error for a single group, with the features that dropped rows lack."""
+        received = f"All rows belong to one group ({moments.labels[0]!r})"
+        allowed = "Allowed: two or more groups"
+        if not moments.n_dropped:
+            return InvalidInput(received, allowed, "Check the group column, or use ordinary PCA")
+        total = int(moments.counts.sum()) + moments.n_dropped
+        return InvalidInput(
+            f"{received}; {moments.n_dropped:,} of {total:,} rows were dropped because a value is "
+            "missing",
+            allowed,
+            "Exclude features that cause many rows to be dropped, "
+            f"--exclude{self._describe_costliest_features()}",
+        )
 
     def _describe_costliest_features(self) -> str:
         """Return a colon and the features that alone cause the most dropped rows, or nothing.
@@ -130,7 +127,7 @@ class InputData:
         assert self.row_source is not None
         if self.is_of_model:
             # A model needs all of its features, so the message must not suggest to exclude some.
-            allowed, remedy = OF_MODEL
+            allowed, remedy = NUMERIC_MODEL_FEATURES
             check_numeric_features(self.row_source, allowed, remedy)
         else:
             check_numeric_features(self.row_source)
@@ -141,7 +138,7 @@ class InputData:
             return rows
         return RowsWithAttributes.wrap(rows, self.restriction_columns)
 
-    def selected(
+    def select_features(
         self, names: tuple[str, ...] | None, attributes: Sequence[str | int] = ()
     ) -> "InputData":
         """Return the data with the features of a model and the columns of its restriction.
@@ -175,7 +172,7 @@ class InputData:
 
 
 def open_input(
-    path: Path | ExternalObject, reading: ReadOptions, clusters: str | None = None
+    path: Path | ExternalObject, read_options: ReadOptions, clusters: str | None = None
 ) -> InputData:
     """Open a file of rows (with an optional cluster column) or of saved moments.
 
@@ -188,7 +185,7 @@ def open_input(
     has_clusters = clusters is not None
     if isinstance(path, Path) and is_archive_file(path):
         moments = GroupMoments.load(path)
-        reading.reject_for_moments(path)
+        read_options.reject_for_moments(path)
         usage_error_if(has_clusters, f"--clusters requires rows, but {path} contains moments.")
         return InputData(None, moments)
     usage_error_if(
@@ -196,19 +193,19 @@ def open_input(
         f"--clusters is not supported for {path}.",
     )
     return InputData(
-        open_row_source(reading, path, clusters),
-        limit=reading.resources.group_limit,
+        open_row_source(read_options, path, clusters),
+        limit=read_options.resources.group_limit,
     )
 
 
 def open_inputs(
-    paths: Sequence[Path | ExternalObject], reading: ReadOptions, clusters: str | None = None
+    paths: Sequence[Path | ExternalObject], read_options: ReadOptions, clusters: str | None = None
 ) -> InputData:
     """Open one input, or several files of saved moments, which are added.
 
     The moments of the single files are kept as `blocks`: their variation gives intervals.
     """
-    first = open_input(paths[0], reading, clusters)
+    first = open_input(paths[0], read_options, clusters)
     if len(paths) == 1:
         return first
     for path in paths:
@@ -223,7 +220,7 @@ def open_inputs(
 
 def open_held_out_rows(
     path: Path,
-    reading: ReadOptions,
+    read_options: ReadOptions,
     names: tuple[str, ...] | None,
     attributes: Sequence[str | int] = (),
     clusters: str | None = None,
@@ -233,7 +230,7 @@ def open_held_out_rows(
     Parameters
     ----------
     path : Path
-    reading : ReadOptions
+    read_options : ReadOptions
     names : tuple of str or None
         Features of the models; None for all.
     attributes : sequence of str or int
@@ -246,19 +243,19 @@ def open_held_out_rows(
     InvalidInput
         The file holds moments, or a feature is not numeric.
     """
-    if reading.columns.y_column is not None:
+    if read_options.columns.y_column is not None:
         # A column that has no role would be read as a feature.
         columns = replace(
-            reading.columns,
+            read_options.columns,
             y_column=None,
-            exclude=(*reading.columns.exclude, reading.columns.y_column),
+            exclude=(*read_options.columns.exclude, read_options.columns.y_column),
         )
-        reading = replace(reading, columns=columns)
-    data = open_input(path, reading, clusters)
+        read_options = replace(read_options, columns=columns)
+    data = open_input(path, read_options, clusters)
     if data.row_source is None:
         raise InvalidInput(
             f"{path} holds moments, which hold no rows",
             "Allowed for held-out rows: a file of rows",
             "Name such a file with --test",
         )
-    return data.selected(names, attributes).rows("auditing")
+    return data.select_features(names, attributes).rows("auditing")

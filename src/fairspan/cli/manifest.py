@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from fairspan.errors import InvalidInput
 from fairspan.formatting.names import join_truncated
@@ -29,15 +30,31 @@ _MANIFEST_FILE = FileKind(
 _HASHED_BYTES = 1 << 16
 # The kind of a document appears within its first bytes.
 _HEADER_BYTES = 64
+# Files or groups that a message names; more would hide what it says.
 MAX_NAMES = 5
 
 
-# Size, modification time in nanoseconds, and hash of the first and last 64 KiB of a file; together
-# they distinguish a file from another of the same name.
-FileFingerprint = tuple[int, int, str]
+class FileFingerprint(NamedTuple):
+    """Properties that distinguish a file from another of the same name.
+
+    A tuple, as manifests store it.
+
+    Attributes
+    ----------
+    size : int
+        In bytes.
+    modification_time : int
+        In nanoseconds.
+    sha256 : str
+        Hash of the first and last 64 KiB.
+    """
+
+    size: int
+    modification_time: int
+    sha256: str
 
 
-def file_fingerprint(path: Path) -> FileFingerprint:
+def compute_file_fingerprint(path: Path) -> FileFingerprint:
     """Compute the fingerprint of a file from its size, modification time and both ends."""
     with path.open("rb") as file:
         status = os.fstat(file.fileno())
@@ -46,17 +63,15 @@ def file_fingerprint(path: Path) -> FileFingerprint:
             # Do not hash bytes of a short file twice.
             file.seek(max(status.st_size - _HASHED_BYTES, _HASHED_BYTES))
             ends.update(file.read(_HASHED_BYTES))
-    return status.st_size, status.st_mtime_ns, ends.hexdigest()
+    return FileFingerprint(status.st_size, status.st_mtime_ns, ends.hexdigest())
 
 
-def check_unchanged(path: Path, state: FileFingerprint) -> None:
-    """Raise InvalidInput if a file changed since its fingerprint was taken.
-
-    Only size and modification time, the first two entries of `state`, are compared.
-    """
+def check_unchanged(path: Path, fingerprint: FileFingerprint) -> None:
+    """Raise InvalidInput if size or modification time of a file changed since its fingerprint."""
     with suppress(OSError):  # a file that no longer exists changed, too
         status = path.stat()
-        if (status.st_size, status.st_mtime_ns) == state[:2]:
+        has_same_size = status.st_size == fingerprint.size
+        if has_same_size and status.st_mtime_ns == fingerprint.modification_time:
             return
     raise InvalidInput(
         f"{path} changed while it was being read",
@@ -122,19 +137,18 @@ class Manifest:
         existing = Manifest.read(self.folder)
         if existing is None:
             # Hidden files, such as those of file managers, do not count.
-            others = [each.name for each in self.folder.glob("[!.]*")]
+            others = [path.name for path in self.folder.glob("[!.]*")]
             if others:
                 raise InvalidInput(
                     f"The folder {self.folder} holds {join_truncated(sorted(others), MAX_NAMES)},"
-                    " and "
-                    f"no {MANIFEST} of moments",
+                    f" and no {MANIFEST} of moments",
                     "Allowed: a new or an empty folder, or one that the same command began",
                     "Name another output",
                 )
         elif changes := "; ".join(existing._changes(self)):
             raise InvalidInput(
-                f"{self.folder} was begun with other files or choices ({changes})",
-                "Allowed: to go on with the same files and choices",
+                f"{self.folder} was begun with other files or options ({changes})",
+                "Allowed: the same files and options as before",
                 f"Delete {self.folder} to start over, or name another output",
             )
 
@@ -160,20 +174,20 @@ class Manifest:
             if names:
                 yield f"{kind}: {join_truncated(names, MAX_NAMES)}"
         for name, current_values in now.options.items():
-            previous_values = list(self.options.get(name, []))
-            if previous_values != list(current_values):
-                before = format_list(previous_values) or "none"
+            earlier_values = list(self.options.get(name, []))
+            if earlier_values != list(current_values):
+                before = format_list(earlier_values) or "none"
                 after = format_list(current_values) or "none"
                 yield f"{name}: was {before}, is {after}"
 
 
 def _read_fingerprint(parts: FieldReader, name: str) -> FileFingerprint:
     """Read the fingerprint of the source file `name` from a manifest."""
-    size, modification_time, digest = parts.read_list(name, length=3)
-    if type(size) is int and type(modification_time) is int and type(digest) is str:
-        return size, modification_time, digest
+    size, modification_time, sha256 = parts.read_list(name, length=3)
+    if type(size) is int and type(modification_time) is int and type(sha256) is str:
+        return FileFingerprint(size, modification_time, sha256)
     raise parts.error(
         name,
-        f"is {[size, modification_time, digest]!r:.60}",
+        f"is {[size, modification_time, sha256]!r:.60}",
         "size, modification time and hash of a file",
     )

@@ -1,7 +1,7 @@
 """Audits of the commands: models to audit, their audit, and verification."""
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import click
@@ -18,11 +18,12 @@ from fairspan.auditing.models import (
 )
 from fairspan.auditing.stages import audit_moments, audit_rows
 from fairspan.cli.finding_hints import with_command_hints
-from fairspan.cli.inputs import DEFAULT_VARIANCE_KEPT, InputData, open_input
-from fairspan.cli.option_values import AuditOptions, FitOptions, ReadOptions
+from fairspan.cli.inputs import InputData, open_input, open_inputs
+from fairspan.cli.option_values import AuditOptions, FitOptions, ModelOptions, ReadOptions
 from fairspan.cli.row_input import read_options_for
 from fairspan.errors import IncompatibleParameters
 from fairspan.estimator.fit import resolve_n_components
+from fairspan.estimator.fit_settings import DEFAULT_VARIANCE_KEPT
 from fairspan.formatting.messages import counted
 from fairspan.formatting.numbers import format_count, format_level, to_ascii
 from fairspan.model.subspace import FairSubspace
@@ -30,17 +31,74 @@ from fairspan.moments.row_spread import with_row_spread_if_singular
 from fairspan.progress import clear_progress_bar
 from fairspan.registry import ExternalObject
 from fairspan.rows.aggregation import Rows
-from fairspan.rows.label_matching import KnownLabels
 from fairspan.rows.opening import match_groups
 from fairspan.verification import Verification, verify
 
 
-def pca_model(data: InputData, fit_options: FitOptions) -> AuditedModel:
+@dataclass(frozen=True)
+class AuditInput:
+    """Data and saved models of an audit.
+
+    Attributes
+    ----------
+    table : InputData
+        With the features, labels and restriction columns of the models.
+    models : sequence of AuditedModel
+        Saved models; empty to audit ordinary PCA.
+    read_options : ReadOptions
+        Options with which the data are read, also those of held-out rows.
+    """
+
+    table: InputData
+    models: Sequence[AuditedModel]
+    read_options: ReadOptions
+
+
+def open_audit_input(
+    data: Sequence[Path | ExternalObject],
+    read_options: ReadOptions,
+    fit_options: FitOptions,
+    model_options: ModelOptions,
+    clusters: str | None,
+    *,
+    has_center: bool,
+) -> AuditInput:
+    """Load the saved models of an audit, and open the data with what these models need.
+
+    Parameters
+    ----------
+    data : sequence of Path or ExternalObject
+        A table, or one or several files of moments.
+    read_options : ReadOptions
+    fit_options : FitOptions
+    model_options : ModelOptions
+    clusters : str or None
+        Cluster column.
+    has_center : bool
+        Whether the center was requested, rather than being the default.
+
+    Raises
+    ------
+    click.UsageError, FairspanError
+        Options that do not apply to the data, or that disagree with a model.
+    """
+    models = load_audited_models(
+        model_options.models, fit_options, model_options.custom_objects, has_center=has_center
+    )
+    names = models[0].subspace.feature_names if models else None
+    read_options.reject_feature_options(names)
+    columns = restriction_columns({model.name: model.subspace for model in models})
+    read_options = read_options_for([model.subspace for model in models], data[0], read_options)
+    table = open_inputs(data, read_options, clusters).select_features(names, columns)
+    return AuditInput(table.matched_to(known_labels_of(models)), models, read_options)
+
+
+def fit_pca(data: InputData, fit_options: FitOptions) -> AuditedModel:
     """Fit ordinary PCA to the data with the requested dimension or share, or the default share."""
     # Raises before rows are read, which `data.moments` does.
-    wanted = data.resolve_dimension(fit_options.n_components)
+    requested = data.resolve_dimension(fit_options.n_components)
     d = resolve_n_components(
-        data.moments, wanted, center=fit_options.center, scale=fit_options.standardize
+        data.moments, requested, center=fit_options.center, scale=fit_options.standardize
     )
     report_dimension(fit_options.n_components, d, data.moments.n_features, "PCA")
     return audited_pca(data.moments, d, fit_options.center, scale=fit_options.standardize)
@@ -82,7 +140,7 @@ def report_dimension(
 def load_audited_models(
     paths: Sequence[Path],
     fit_options: FitOptions,
-    parts: Sequence[ExternalObject] = (),
+    custom_objects: Sequence[ExternalObject] = (),
     *,
     has_center: bool,
 ) -> list[AuditedModel]:
@@ -94,20 +152,20 @@ def load_audited_models(
         Saved models; an empty list is returned without any.
     fit_options : FitOptions
         Options of the command, which may repeat the settings of the models.
-    parts : sequence of ExternalObject
+    custom_objects : sequence of ExternalObject
         Criteria and restrictions of other packages that the models use.
     has_center : bool
         Whether the center was requested, rather than being the default.
 
     Raises
     ------
-    Incompatible
+    IncompatibleParameters
         A requested setting disagrees with a model.
     """
     requested_center = None
     if has_center:
         requested_center = fit_options.center
-    models = load_models(paths, parts)
+    models = load_models(paths, custom_objects)
     for name, model in models.items():
         for option, requested, actual in (
             ("-d", fit_options.n_components, model.n_components),
@@ -116,80 +174,83 @@ def load_audited_models(
             ("--standardize", fit_options.standardize or None, model.is_scaled),
         ):
             if requested not in (None, actual):
-                scaling = "unscaled"
-                if model.is_scaled:
-                    scaling = "standardized"
-                raise IncompatibleParameters(
-                    f"The model {name} does not agree with {option}: it has "
-                    f"{counted(model.n_components, 'dimension')}, center {model.center!r} and "
-                    f"{scaling} features",
-                    "A saved model brings its own dimensions, center and scaling",
-                    f"Omit {option}, or fit another model",
-                )
+                raise _disagreement_error(name, model, option)
     if not models:
         return []
     return audited_models(models)
 
 
+def _disagreement_error(name: str, model: FairSubspace, option: str) -> IncompatibleParameters:
+    """Return the error for an option that requests another setting than that of a saved model."""
+    scaling = "standardized" if model.is_scaled else "unscaled"
+    return IncompatibleParameters(
+        f"The model {name} does not agree with {option}: it has "
+        f"{counted(model.n_components, 'dimension')}, center {model.center!r} and {scaling} "
+        "features",
+        "A saved model brings its own dimensions, center and scaling",
+        f"Omit {option}, or fit another model",
+    )
+
+
 def load_models(
-    paths: Sequence[Path], parts: Sequence[ExternalObject] = ()
+    paths: Sequence[Path], custom_objects: Sequence[ExternalObject] = ()
 ) -> dict[str, FairSubspace]:
     """Load saved models by file name, or by path if file names are not unique.
 
-    `parts` are criteria and restrictions of other packages that the models use.
+    `custom_objects` are criteria and restrictions of other packages that the models use.
     """
     paths_by_name = {path.name: path for path in paths}
     if len(paths_by_name) < len(paths):
         paths_by_name = {str(path): path for path in paths}
-    custom_objects = [each.factory() for each in parts]
+    loaded_objects = [custom_object.factory() for custom_object in custom_objects]
     return {
-        name: FairSubspace.load(path, custom_objects=custom_objects)
+        name: FairSubspace.load(path, custom_objects=loaded_objects)
         for name, path in paths_by_name.items()
     }
 
 
 def audit_data(
     data: InputData,
-    audited: Sequence[AuditedModel],
+    models: Sequence[AuditedModel],
     audit_options: AuditOptions,
-    test: Rows | None = None,
+    held_out: Rows | None = None,
 ) -> Audit:
     """Audit models on the data; findings name options of the command line.
 
     A saved fair model is compared with ordinary PCA of the data. Saved moments give estimates for
-    new rows only if there are those of several files. With held-out rows (`test`), the models are
-    evaluated on these without refitting.
+    new rows only if there are those of several files. With held-out rows, the models are evaluated
+    on these without refitting.
     """
-    if any(each.is_fair and each.baseline is None for each in audited):
+    if any(model.is_fair and model.baseline is None for model in models):
         # A saved model comes without the baseline that it is compared with.
-        audited = with_pca_baselines(audited, data.moments)
+        models = with_pca_baselines(models, data.moments)
     options = audit_options.estimation_options
-    if data.row_source is None and test is None:
+    if data.row_source is None and held_out is None:
         # Moments of the individual files; empty for a single file, whose moments are audited as one
         # block, without intervals.
-        blocks = [each.with_attributes(data.restriction_columns) for each in data.blocks]
-        return with_command_hints(audit_moments(audited, blocks or [data.moments], options))
+        blocks = [block.with_attributes(data.restriction_columns) for block in data.blocks]
+        return with_command_hints(audit_moments(models, blocks or [data.moments], options))
     options = replace(options, max_memory=data.limit.max_memory)
-    if test is not None:
-        rows = match_groups(test, known_labels_of(audited))
-        return with_command_hints(audit_rows(audited, rows, options=options))
+    if held_out is not None:
+        rows = match_groups(held_out, known_labels_of(models))
+        return with_command_hints(audit_rows(models, rows, options=options))
     rows = data.rows("auditing")
-    return with_command_hints(audit_rows(audited, rows, data.moments, options=options))
+    return with_command_hints(audit_rows(models, rows, data.moments, options=options))
 
 
 def verify_model(
     model: Path,
     data: Path | ExternalObject,
-    reading: ReadOptions,
-    parts: Sequence[ExternalObject] = (),
+    read_options: ReadOptions,
+    custom_objects: Sequence[ExternalObject] = (),
 ) -> Verification:
     """Verify the certificate of a saved model with the moments of its training rows.
 
     The rows are read with the features of the model and, if it was fitted with EM, with missing
-    cells. `parts` are criteria and restrictions of other packages that the model uses.
+    cells. `custom_objects` are criteria and restrictions of other packages that the model uses.
     """
-    (subspace,) = load_models([model], parts).values()
-    table = open_input_of_model(subspace, data, reading)
+    (subspace,) = load_models([model], custom_objects).values()
+    table = open_input_of_model(subspace, data, read_options)
     moments = table.moments
     if table.row_source is not None:
         # The spread of the rows tells errors that are exactly zero from errors lost to rounding.
@@ -200,12 +261,12 @@ def verify_model(
 def open_input_of_model(
     subspace: FairSubspace,
     data: Path | ExternalObject,
-    reading: ReadOptions,
+    read_options: ReadOptions,
     clusters: str | None = None,
 ) -> InputData:
     """Open rows or moments with the features, missing cells and labels of a saved model."""
-    reading = read_options_for([subspace], data, reading)
-    table = open_input(data, reading, clusters).selected(
+    read_options = read_options_for([subspace], data, read_options)
+    table = open_input(data, read_options, clusters).select_features(
         subspace.feature_names, restriction_columns(subspace)
     )
     return table.matched_to(known_labels_of(subspace))
@@ -218,7 +279,7 @@ def audit_by_dimension(
 
     Raises
     ------
-    Incompatible
+    IncompatibleParameters
         The data are moments, which give no estimates for new rows.
     """
     if data.row_source is None:
@@ -235,13 +296,3 @@ def audit_by_dimension(
         data.moments, dimensions, fit_options.center, scale=fit_options.standardize
     )
     return audit_data(data, models, audit_options)
-
-
-def restriction_columns_of_models(audited: Sequence[AuditedModel]) -> tuple[str | int, ...]:
-    """Non-feature columns required by the models' restrictions."""
-    return restriction_columns({each.name: each.subspace for each in audited})
-
-
-def labels_of_models(audited: Sequence[AuditedModel]) -> KnownLabels:
-    """Return the labels that saved models were fitted on, to which those of rows are matched."""
-    return known_labels_of(audited)

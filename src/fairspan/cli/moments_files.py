@@ -27,7 +27,7 @@ from fairspan.storage.atomic import write_atomic
 
 
 def write_moments(
-    data: Path | ExternalObject, out: Path, reading: ReadOptions, min_group_size: int
+    data: Path | ExternalObject, out: Path, read_options: ReadOptions, min_group_size: int
 ) -> tuple[GroupMoments, int]:
     """Write the moments of the rows to a file, which appears only when it is complete.
 
@@ -36,7 +36,7 @@ def write_moments(
     data : Path or ExternalObject
         File or folder of rows, or rows of another package.
     out : Path
-    reading : ReadOptions
+    read_options : ReadOptions
     min_group_size : int
         Groups with fewer rows are dropped from the moments.
 
@@ -47,7 +47,7 @@ def write_moments(
         Number of groups that were dropped.
     """
     all_groups = compute_group_moments(
-        open_numeric_rows(data, reading), reading.resources.group_limit
+        open_numeric_rows(data, read_options), read_options.resources.group_limit
     )
     moments = all_groups.drop_small_groups(min_group_size)
     write_atomic(out, moments.to_bytes())
@@ -62,13 +62,13 @@ def write_moments(
     return moments, all_groups.n_groups - moments.n_groups
 
 
-def open_numeric_rows(data: Path | ExternalObject, reading: ReadOptions) -> RowSource:
+def open_numeric_rows(data: Path | ExternalObject, read_options: ReadOptions) -> RowSource:
     """Open rows, checking that all features are numeric."""
     usage_error_if(
         isinstance(data, Path) and is_archive_file(data),
         f"{data} already contains moments; merge files of moments with fairspan merge.",
     )
-    rows = open_row_source(reading, data)
+    rows = open_row_source(read_options, data)
     check_numeric_features(rows)
     return rows
 
@@ -97,9 +97,8 @@ def merge_moments_files(
         print_message("warning", "A file is given more than once; its rows are counted each time.")
     total: GroupMoments | None = None
     # Count dropped rows by site; the parts of one folder of moments are one site.
-    is_folder_of_parts = {
-        folder: Manifest.read(folder) is not None for folder in {each.parent for each in files}
-    }
+    folders = {file.parent for file in files}
+    is_folder_of_parts = {folder: Manifest.read(folder) is not None for folder in folders}
     n_dropped_by_site: dict[Path, int] = {}
     for file in track("merging", files, "files"):
         moments = load_partial(file)
@@ -181,14 +180,25 @@ def expand_folders(paths: Sequence[Path]) -> list[Path]:
             if manifest is None:
                 raise InvalidInput(
                     f"The folder {path} has no {MANIFEST} of moments",
-                    "Allowed: files of moments, and folders that fairspan moments made",
+                    "Allowed: files of moments, and folders written by fairspan moments",
                     "Name the files of moments one by one",
                 )
             files += map(manifest.moments_path, manifest.sources)
         elif path.name != MANIFEST or Manifest.read(path.parent) is None:
             files.append(path)
-    # Check that folders are complete, also those whose files were named one by one. A folder of
-    # which no listed file is merged does not matter.
+    _check_complete_folders(files)
+    return files
+
+
+def _check_complete_folders(files: Sequence[Path]) -> None:
+    """Check that folders of moments are complete, also those whose files were named one by one.
+
+    A folder of which no listed file is merged does not matter.
+
+    Raises
+    ------
+    InvalidInput
+    """
     for folder in dict.fromkeys(file.parent for file in files):
         manifest = Manifest.read(folder)
         if manifest is None:
@@ -200,7 +210,6 @@ def expand_folders(paths: Sequence[Path]) -> list[Path]:
                 f"{len(missing)} of {len(expected)} parts in {folder} are missing: "
                 f"{join_truncated(missing, MAX_NAMES)}",
                 f"Allowed: all parts that {folder / MANIFEST} lists",
-                "Start fairspan moments again, which makes the parts that are not there; and name "
-                "the folder, not the files in it",
+                "Run fairspan moments again to compute the missing parts, and name the folder "
+                "instead of the files in it",
             )
-    return files

@@ -5,7 +5,7 @@ An interrupted `fairspan moments` continues with the missing files.
 
 from collections.abc import Iterator, Mapping
 from contextlib import closing
-from dataclasses import astuple, dataclass, field, fields, replace
+from dataclasses import KW_ONLY, astuple, dataclass, fields, replace
 from itertools import groupby
 from operator import attrgetter
 from pathlib import Path
@@ -14,7 +14,7 @@ from typing import Any
 from fairspan.cli.command import usage_error_if
 from fairspan.cli.command_terminal import print_message
 from fairspan.cli.group_warnings import warn_about_tiny_groups
-from fairspan.cli.manifest import Manifest, check_unchanged, file_fingerprint
+from fairspan.cli.manifest import Manifest, check_unchanged, compute_file_fingerprint
 from fairspan.cli.moments_files import open_numeric_rows
 from fairspan.cli.option_values import ReadOptions
 from fairspan.errors import FairspanError
@@ -40,7 +40,8 @@ class MomentsFolderRows(FileRows):
     manifest : Manifest
     """
 
-    manifest: Manifest = field(kw_only=True)
+    _: KW_ONLY
+    manifest: Manifest
 
     @classmethod
     def create(cls, rows: FileRows, folder: Path) -> "MomentsFolderRows":
@@ -58,21 +59,21 @@ class MomentsFolderRows(FileRows):
         InvalidInput
             The folder holds other files, or was begun with other rows or options.
         """
-        chosen = rows.selection
+        selection = rows.selection
         # Everything that changes the moments, so that a folder never mixes two kinds.
         options: dict[str, list[str]] = {
-            "features": list(chosen.feature_names),
-            "groups": list(chosen.roles.groups),
+            "features": list(selection.feature_names),
+            "groups": list(selection.roles.groups),
             "label": [],
             "weight": [],
-            "on_missing": [chosen.on_missing],
+            "on_missing": [selection.on_missing],
             "na_values": [],
             "format": [],
         }
-        if chosen.roles.classes is not None:
-            options["label"] = [chosen.roles.classes]
-        if chosen.roles.weights is not None:
-            options["weight"] = [chosen.roles.weights]
+        if selection.roles.classes is not None:
+            options["label"] = [selection.roles.classes]
+        if selection.roles.weights is not None:
+            options["weight"] = [selection.roles.weights]
         # All parts are read with the same options, so the first one stands for them.
         if rows.parts:
             options["na_values"] = rows.parts[0].na_values.to_words()
@@ -81,17 +82,17 @@ class MomentsFolderRows(FileRows):
                 options["format"] = [*map(str, astuple(csv_format))]
         paths = dict.fromkeys(part.path for part in rows.parts)
         fingerprints = {
-            path.relative_to(rows.path).as_posix(): file_fingerprint(path) for path in paths
+            path.relative_to(rows.path).as_posix(): compute_file_fingerprint(path) for path in paths
         }
         manifest = Manifest(folder, options, fingerprints)
         manifest.check_folder()
-        inherited = {each.name: getattr(rows, each.name) for each in fields(FileRows)}
-        return cls(**inherited, manifest=manifest)
+        values = {field.name: getattr(rows, field.name) for field in fields(FileRows)}
+        return cls(**values, manifest=manifest)
 
     def with_raw_weights(self) -> FileRows:
         """Return the same rows as ordinary file rows, without scaling of their weights."""
-        chosen = replace(self.selection, weight_scale=WeightScale(is_raw=True))
-        return FileRows(self.path, self.schema, self.parts, chosen, n_jobs=self.n_jobs)
+        selection = replace(self.selection, weight_scale=WeightScale(is_raw=True))
+        return FileRows(self.path, self.schema, self.parts, selection, n_jobs=self.n_jobs)
 
     def aggregate(self, aggregator: Aggregator[Any]) -> Any:
         """Write the moments of files that have none, and return those of all; None without rows.
@@ -165,7 +166,7 @@ class MomentsFolderRows(FileRows):
 
 
 def write_moments_folder(
-    data: Path | ExternalObject, folder: Path, reading: ReadOptions, min_group_size: int
+    data: Path | ExternalObject, folder: Path, read_options: ReadOptions, min_group_size: int
 ) -> tuple[GroupMoments, int]:
     """Write the moments of each file of a folder of rows to another folder.
 
@@ -186,15 +187,15 @@ def write_moments_folder(
     InvalidInput, CorruptFile
     """
     usage_error_if(
-        keeps_missing(reading.cells.on_missing),
-        f"--on-missing {reading.cells.on_missing} requires all rows together: use an output "
+        keeps_missing(read_options.cells.on_missing),
+        f"--on-missing {read_options.cells.on_missing} requires all rows together: use an output "
         "NAME.moments.",
     )
-    opened = open_numeric_rows(data, reading)
+    opened = open_numeric_rows(data, read_options)
     assert isinstance(opened, FileRows)
     rows = MomentsFolderRows.create(opened, folder)
     try:
-        return compute_group_moments(rows, reading.resources.group_limit), 0
+        return compute_group_moments(rows, read_options.resources.group_limit), 0
     except KeyboardInterrupt:
         if folder.exists():
             print_message(

@@ -189,10 +189,11 @@ class ReadOptions:
 
     def reject_for_moments(self, path: Path) -> None:
         """Raise a usage error if reading options were given although `path` holds moments."""
-        asked = self.changed_options
+        changed = self.changed_options
+        options = [_option_of(name) for name in sorted(changed - _COLUMN_OPTIONS)]
         # The options that select columns are named together, even if only one was given.
-        columns = ["--group, --features and --exclude"] if asked & _COLUMN_OPTIONS else []
-        options = columns + [_option_of(name) for name in sorted(asked - _COLUMN_OPTIONS)]
+        if changed & _COLUMN_OPTIONS:
+            options.insert(0, "--group, --features and --exclude")
         usage_error_if(
             options,
             f"{path} holds moments, whose groups and features are fixed; "
@@ -386,11 +387,13 @@ class ReportOptions:
     title: str | None = None
 
 
-def require_models(models: Sequence[Path], reading: ReadOptions, test: Path | None) -> None:
+def require_models(
+    models: Sequence[Path], read_options: ReadOptions, test_path: Path | None
+) -> None:
     """Raise a usage error if --test or --unseen is given without saved models (--model)."""
     for option, is_given in (
-        ("--test", test is not None),
-        ("--unseen", reading.cells.unseen != "error"),
+        ("--test", test_path is not None),
+        ("--unseen", read_options.cells.unseen != "error"),
     ):
         usage_error_if(
             is_given and not models,

@@ -81,7 +81,7 @@ def _may_be_moments(path: Path) -> bool:
         return file.read(2) == b"PK"
 
 
-def each_once(
+def check_distinct(
     context: click.Context, option: click.Parameter, values: tuple[str, ...]
 ) -> tuple[str, ...]:
     """Return the values of a repeatable option; raise BadParameter if one is given twice.
@@ -94,15 +94,15 @@ def each_once(
     return values
 
 
-def _bins(
+def _check_bins(
     context: click.Context, option: click.Parameter, values: tuple[tuple[str, Any], ...]
 ) -> tuple[tuple[str, Any], ...]:
     """Reject a column whose bins are given twice."""
-    each_once(context, option, tuple(column for column, _ in values))
+    check_distinct(context, option, tuple(column for column, _ in values))
     return values
 
 
-def _groups(
+def _check_groups(
     context: click.Context, option: click.Parameter, values: tuple[str, ...]
 ) -> tuple[str, ...]:
     """Return the group columns; require one for tables, before importing the library.
@@ -111,7 +111,7 @@ def _groups(
     for rows of another package, which is parsed to something other than a `Path`; both bring groups
     of their own.
     """
-    # If this option is omitted, click parses DATA before it; if it is given, nothing is to check.
+    # If this option is omitted, click parses DATA before it; if it is given, DATA is not needed.
     data = context.params.get("data")
     # Several inputs are all moments, or an error is raised later.
     if isinstance(data, tuple) and data:
@@ -119,10 +119,10 @@ def _groups(
     usage_error_if(
         isinstance(data, Path) and not values and not _may_be_moments(data), MISSING_GROUP_OPTION
     )
-    return each_once(context, option, values)
+    return check_distinct(context, option, values)
 
 
-def _parameters(
+def _parse_parameters(
     context: click.Context, option: click.Parameter, values: tuple[str, ...]
 ) -> dict[str, Any]:
     """Parse KEY=VALUE arguments; those of a restriction require --restriction."""
@@ -153,11 +153,11 @@ def bundle_options(
     def build(record: type[Any], values: dict[str, Any]) -> object:
         """Build a record from its options, which are taken out of the values."""
         arguments = {}
-        for each in fields(record):
-            if is_dataclass(each.default):
-                arguments[each.name] = build(type(each.default), values)
-            elif each.name in values:
-                arguments[each.name] = values.pop(each.name)
+        for field in fields(record):
+            if is_dataclass(field.default):
+                arguments[field.name] = build(type(field.default), values)
+            elif field.name in values:
+                arguments[field.name] = values.pop(field.name)
         return record(**arguments)
 
     def decorate(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -242,7 +242,7 @@ _READ_OPTIONS = (
         "--group",
         "groups",
         multiple=True,
-        callback=_groups,
+        callback=_check_groups,
         metavar="COL",
         help="Group column (repeat for intersections).",
     ),
@@ -251,7 +251,7 @@ _READ_OPTIONS = (
         "bins",
         multiple=True,
         type=bin_edges,
-        callback=_bins,
+        callback=_check_bins,
         metavar="COL=EDGES",
         help="Bin the numbers of a group column: age=30,60 makes the groups 'below 30', '30 to "
         "below 60' and '60 or more'. A bin includes its lower edge (repeatable).",
@@ -325,7 +325,7 @@ _TRANSFORM_OPTIONS = (
     output_option(
         "--keep",
         multiple=True,
-        callback=each_once,
+        callback=check_distinct,
         metavar="COL",
         help="Copy this column of DATA to the output (repeatable).",
     ),
@@ -426,7 +426,7 @@ _CRITERION_OPTIONS = (
         "criterion_parameters",
         multiple=True,
         metavar="KEY=VALUE",
-        callback=_parameters,
+        callback=_parse_parameters,
         help="Parameter of the criterion, such as penalty=2, relative=yes, protected=GROUP or "
         "radius.GROUP=0.1 (repeatable).",
     ),
@@ -445,7 +445,7 @@ _RESTRICTION_OPTIONS = (
         "restriction_parameters",
         multiple=True,
         metavar="KEY=VALUE",
-        callback=_parameters,
+        callback=_parse_parameters,
         help="Parameter of the restriction, such as oblique=yes, keep_outcome=yes, "
         "attributes=marginal, within_classes=all or columns=age,income (repeatable).",
     ),
@@ -464,7 +464,7 @@ _SOLVER_OPTIONS = (
         "solver_parameters",
         multiple=True,
         metavar="KEY=VALUE",
-        callback=_parameters,
+        callback=_parse_parameters,
         help="Parameter of the solver, such as max_iter=500 (repeatable).",
     ),
     fit_option(

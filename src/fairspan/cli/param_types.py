@@ -22,7 +22,7 @@ OUTPUT_FILE_OR_FOLDER = click.Path(path_type=Path, allow_dash=True)
 OUTPUT_FILE = click.Path(path_type=Path, dir_okay=False, allow_dash=True)
 
 
-# Magic bytes of file formats, with their file extensions.
+# First bytes of file formats, with the suffixes of their files.
 _MAGIC_BYTES = {
     b"PAR1": ".parquet",
     b"ARROW1": ".arrow",
@@ -43,16 +43,16 @@ class _DataType(click.Path):
         try:
             return super().convert(value, param, ctx)
         except click.BadParameter:
-            found = ExternalObject.from_path("DATA", str(value))
-            if found is None:
+            row_source = ExternalObject.from_path("DATA", str(value))
+            if row_source is None:
                 raise
-            return found
+            return row_source
 
 
 def _copy_stdin(context: click.Context) -> Path:
     """Copy standard input to a temporary file, since rows are read more than once.
 
-    The file exists while the command runs; its extension is that of the format of the content.
+    The file exists while the command runs; its suffix is that of the format of the content.
     """
     if sys.stdin.isatty():
         raise click.UsageError(
@@ -63,9 +63,9 @@ def _copy_stdin(context: click.Context) -> Path:
     with path.open("wb") as file:
         shutil.copyfileobj(sys.stdin.buffer, file)
     with path.open("rb") as file:
-        magic = file.read(8)
-    extensions = (ending for first, ending in _MAGIC_BYTES.items() if magic.startswith(first))
-    return path.rename(folder / f"standard-input{next(extensions, '.csv')}")
+        magic = file.read(max(map(len, _MAGIC_BYTES)))
+    suffixes = (suffix for first, suffix in _MAGIC_BYTES.items() if magic.startswith(first))
+    return path.rename(folder / f"standard-input{next(suffixes, '.csv')}")
 
 
 DATA_PATH = _DataType(exists=True, path_type=Path)
@@ -124,10 +124,11 @@ def bin_edges(value: str) -> tuple[str, tuple[float, ...]]:
         edges = tuple(map(float, text.split(",")))
     except ValueError:
         edges = ()
-    rising = all(low < high for low, high in pairwise(edges))
-    if not (column and edges and rising and all(map(math.isfinite, edges))):
+    is_increasing = all(low < high for low, high in pairwise(edges))
+    if not (column and edges and is_increasing and all(map(math.isfinite, edges))):
         raise click.BadParameter(
-            f"{value!r} is not a column with rising numbers at which it is cut, such as age=30,60."
+            f"{value!r} is not a column with increasing numbers at which it is cut, such as "
+            "age=30,60."
         )
     return column, edges
 
@@ -144,10 +145,10 @@ def folds_or_none(value: str | int) -> int:
 
 def custom_object(value: str) -> ExternalObject:
     """Parse a criterion or restriction from another package (package.module:Object)."""
-    found = ExternalObject.from_path("part", value)
-    if found is None:
+    part = ExternalObject.from_path("part", value)
+    if part is None:
         raise click.BadParameter(f"{value!r} is not of the form package.module:Object.")
-    return found
+    return part
 
 
 class NameOrObject(click.Choice):  # type: ignore[type-arg]
@@ -163,8 +164,9 @@ class NameOrObject(click.Choice):  # type: ignore[type-arg]
         """Convert to a known name or an external object."""
         if value in self.choices:
             return str(value)
-        if (found := ExternalObject.from_path(self.kind, str(value))) is not None:
-            return found
+        external_object = ExternalObject.from_path(self.kind, str(value))
+        if external_object is not None:
+            return external_object
         suggestion = closest_match(value, self.choices)
         hint = f" Did you mean {suggestion!r}?" if suggestion else ""
         choices = ", ".join(map(repr, self.choices))

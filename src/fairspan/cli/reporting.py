@@ -42,7 +42,14 @@ from fairspan.report.provenance import Provenance, default_title, without_direct
 from fairspan.report.report import Report
 from fairspan.report.report_models import read_user_models
 from fairspan.report.report_settings import ReportSettings
-from fairspan.report.write_report import ReportData, check_page_path, make_report, write_page
+from fairspan.report.sentence_context import split_findings
+from fairspan.report.shares import largest_observed_loss
+from fairspan.report.write_report import (
+    ReportData,
+    build_report_with_displays,
+    check_page_path,
+    write_page,
+)
 from fairspan.rows.fingerprint import compute_fingerprint, sha256_of_files
 from fairspan.rows.labels import format_label, printable
 from fairspan.rows.opening import open_group_rows
@@ -92,16 +99,17 @@ def build_file_report(
     user_models = load_models(report_options.models, report_options.custom_objects)
     # Saved models fix the features that are read, and need the columns of their restrictions. The
     # features of the first stand for all: models of other features are refused when they are read.
-    names = next((model.feature_names for model in user_models.values()), None)
+    first_model = next(iter(user_models.values()), None)
+    names = None if first_model is None else first_model.feature_names
     read_options.reject_feature_options(names)
     extra_columns = restriction_columns(user_models)
     read_options = read_options_for(user_models.values(), path, read_options)
     clusters = audit_options.clusters
-    data = open_input(path, read_options, clusters).selected(names, extra_columns)
+    data = open_input(path, read_options, clusters).select_features(names, extra_columns)
     data = data.matched_to(known_labels_of(user_models))
     parameters = fit_options.criterion_parameters
-    for model in [*user_models.values()][:1]:
-        fit_options = _completed_by(model, fit_options, has_center=has_center)
+    if first_model is not None:
+        fit_options = _with_model_settings(fit_options, first_model, has_center=has_center)
     # Check the settings before rows are read. They are made again once the rows have been read,
     # when the texts that name groups can be replaced by labels.
     settings = _report_settings(fit_options, audit_options, report_options, parameters)
@@ -114,23 +122,25 @@ def build_file_report(
     if data.row_source is not None:
         rows = data.rows("auditing")
     provenance = _provenance(path, data, report_options.title, argv)
-    audited: list[AuditedModel] = []
+    models: list[AuditedModel] = []
     if user_models:
-        audited = read_user_models(user_models, moments)
+        models = read_user_models(user_models, moments)
     held_out = None
     if report_options.test_path is not None:
         held_out = open_held_out_rows(
             report_options.test_path, read_options, moments.feature_names, extra_columns, clusters
         )
     report_data = ReportData(moments, rows, held_out, read_options.resources.max_memory)
-    report = make_report(report_data, settings, provenance, audited)
+    report = build_report_with_displays(report_data, settings, provenance, models)
     report = with_command_hints_in_report(report)  # findings name options of the command line
     if page is not None:
         write_page(page, report)
     return report
 
 
-def _completed_by(model: FairSubspace, fit_options: FitOptions, *, has_center: bool) -> FitOptions:
+def _with_model_settings(
+    fit_options: FitOptions, model: FairSubspace, *, has_center: bool
+) -> FitOptions:
     """Return the options with the settings of a model in place of those that were not given."""
     requested = fit_options.n_components
     return replace(
@@ -152,14 +162,14 @@ def _report_settings(
     `criterion_parameters` replace those of `fit_options`: values that name groups are already
     converted to the type of the group labels there.
     """
-    return ReportSettings.validated(
+    return ReportSettings.parse(
         get_criterion(fit_options.criterion, **criterion_parameters),
         n_components=fit_options.n_components,
         center=fit_options.center,
         scale=fit_options.standardize,
         displays=report_options.displays,
         criteria=report_options.criteria or None,  # None for all criteria
-        estimates=audit_options.estimation_options,
+        estimation=audit_options.estimation_options,
     )
 
 
@@ -222,9 +232,9 @@ def report_summary(report: Report, page: Path | None) -> str:
     lines += [*_describe_criteria(report, width), ""]
     if report.has_estimates:
         lines += [*_describe_states(report, width), ""]
-    for each in report.audit.findings:
-        if each.model in (None, report.pca.name, report.main.name):
-            lines += format_finding(each.code, each.severity, each.message, width, paint)
+    main_findings, _ = split_findings(report)
+    for finding in main_findings:
+        lines += format_finding(finding.code, finding.severity, finding.message, width, paint)
     if page is not None:
         lines += ["", f"Written to {printable(str(page))}"]
     return "\n".join(lines)
@@ -326,7 +336,7 @@ def write_demo_page(page: Path, data: Dataset) -> int:
     """Write the report of the demo data, and return the number of fair models that it compares."""
     rows = open_group_rows(data.X, data.sensitive_features)
     moments = replace(compute_group_moments(rows), feature_names=data.feature_names)
-    settings = ReportSettings.validated(
+    settings = ReportSettings.parse(
         "minimax_loss", criteria=None, n_components=_DEMO_DIMENSIONS, center="global", scale=True
     )
     origin = Provenance(
@@ -351,18 +361,17 @@ def demo_text(certificate: Certificate, result: Audit, data: Dataset) -> str:
         Audit of two models: ordinary PCA and the fair model.
     data : Dataset
     """
-    plain, fair = result.models
-    sizes = ", ".join(f"{format_label(group.group)}: {group.n_rows:,}" for group in plain.groups)
-    loss_in_pca, loss = (
-        max(group.observed_loss_share for group in model.groups) for model in (plain, fair)
-    )
+    pca, fair = result.models
+    sizes = ", ".join(f"{format_label(group.group)}: {group.n_rows:,}" for group in pca.groups)
+    pca_loss = largest_observed_loss(pca)
+    fair_loss = largest_observed_loss(fair)
     width = output_width(sys.stdout)
     question = "Does PCA harm any of the groups, and does a fair model help?"
     description = f"{data.source}: {result.rows.n_rows:,} people ({sizes})"
     # The certificate that follows is in squared units.
     conclusion = (
-        f"On these rows, the largest loss falls from {ascii_share(loss_in_pca)} to "
-        f"{ascii_share(loss)} of a group's variance."
+        f"On these rows, the largest loss falls from {ascii_share(pca_loss)} to "
+        f"{ascii_share(fair_loss)} of a group's variance."
     )
     parts = [
         f"{_wrap(question, width)}\n{_wrap(description, width)}",

@@ -37,8 +37,8 @@ _OPTIONS_FOR_EXTERNAL_ROWS = {"features", "exclude", "max_groups", "max_memory",
 _ALLOWED_FEATURES = "Allowed: numeric and boolean features; give group columns with --group"
 _ALLOWED_WEIGHTS = "Allowed: finite weights, zero or above"
 _NAME_WEIGHTS = "Correct such cells, or name a column of numbers with --weight"
-# What is allowed, and the remedy, where a saved model needs every feature.
-OF_MODEL = (
+# Allowed features and remedy in errors of rows for a saved model, which needs every feature.
+NUMERIC_MODEL_FEATURES = (
     "Allowed: numbers in every feature of the model",
     "Write them as in the rows that the model was fitted on",
 )
@@ -62,14 +62,14 @@ class ModelOfRows(Protocol):
 
 
 def read_options_for(
-    models: Iterable[ModelOfRows], data: Path | ExternalObject, options: ReadOptions
+    models: Iterable[ModelOfRows], data: Path | ExternalObject, read_options: ReadOptions
 ) -> ReadOptions:
     """Return the options, with on_missing="em" if a model was fitted with EM and none is given."""
     is_table = isinstance(data, Path) and not is_archive_file(data)
-    uses_em = any(each.imputation_model is not None for each in models)
-    if is_table and uses_em and options.cells.on_missing == "error":
-        return replace(options, cells=replace(options.cells, on_missing="em"))
-    return options
+    uses_em = any(model.imputation_model is not None for model in models)
+    if is_table and uses_em and read_options.cells.on_missing == "error":
+        return replace(read_options, cells=replace(read_options.cells, on_missing="em"))
+    return read_options
 
 
 def csv_format(options: CsvOptions) -> dict[str, str | bool | int] | None:
@@ -94,24 +94,24 @@ def csv_format(options: CsvOptions) -> dict[str, str | bool | int] | None:
     return given or None
 
 
-def na_values(reading: ReadOptions) -> "NaValues | None":
+def na_values(read_options: ReadOptions) -> "NaValues | None":
     """Return the cells that stand for missing values, for `FileRows.open`."""
-    if not reading.cells.na_values:
+    if not read_options.cells.na_values:
         return None
     import_optional("pyarrow", "arrow", "Reading a file with --na-values")
-    from fairspan.rows.files.na_values import parse_na_words  # takes its time
+    from fairspan.rows.files.na_values import parse_na_words  # slow to import
 
-    return parse_na_words(reading.cells.na_values)
+    return parse_na_words(read_options.cells.na_values)
 
 
 def open_row_source(
-    options: ReadOptions, path: Path | ExternalObject, clusters: str | None = None
+    read_options: ReadOptions, path: Path | ExternalObject, clusters: str | None = None
 ) -> RowSource:
     """Open the rows of a file or folder, or external rows, without reading them.
 
     Parameters
     ----------
-    options : ReadOptions
+    read_options : ReadOptions
     path : Path or ExternalObject
     clusters : str, optional
         Cluster column.
@@ -126,67 +126,77 @@ def open_row_source(
         A column with bins holds text, or a text column looks like numbers with separators.
     """
     if isinstance(path, ExternalObject):
-        return _open_external_rows(options, path)
-    usage_error_if(not options.columns.groups, MISSING_GROUP_OPTION)
-    roles = ColumnRoles(
-        tuple(options.columns.groups), options.columns.y_column, clusters, options.columns.weight
-    )
+        return _open_external_rows(read_options, path)
+    columns = read_options.columns
+    cells = read_options.cells
+    usage_error_if(not columns.groups, MISSING_GROUP_OPTION)
+    roles = ColumnRoles(tuple(columns.groups), columns.y_column, clusters, columns.weight)
     rows = FileRows.open_with_roles(
         path,
         roles,
-        options.columns.features,
-        options.columns.exclude,
-        on_missing=options.cells.on_missing,
-        csv=csv_format(options.csv),
-        na_values=na_values(options),
+        columns.features,
+        columns.exclude,
+        on_missing=cells.on_missing,
+        csv=csv_format(read_options.csv),
+        na_values=na_values(read_options),
     )
-    for column, _ in options.columns.bins:
-        if is_text_type(rows.schema.field(column).type):
-            advice = advice_on_numbers(rows, [column]).get(column)
-            raise InvalidInput(
-                f"{rows.location}: --bin cuts the column {column!r}, which holds text",
-                "Allowed: group columns of numbers",
-                "Omit --bin, and each text is a group"
-                if advice is None
-                else command_advice(advice),
-            )
-    if options.columns.numeric_only or options.columns.one_hot:
-        rows = _with_text_handled(rows, one_hot=options.columns.one_hot)
-    ignore_unseen = options.cells.unseen == "ignore"
-    missing_group = options.cells.missing_group
+    for column, _ in columns.bins:
+        _check_can_be_binned(rows, column)
+    if columns.numeric_only or columns.one_hot:
+        rows = _with_text_handled(rows, one_hot=columns.one_hot)
     # Group that rows without one are assigned to, by group column.
     missing_labels: dict[str, str] = {}
-    if missing_group not in (None, "drop"):
-        missing_labels = dict.fromkeys(options.columns.groups, missing_group)
+    if cells.missing_group not in (None, "drop"):
+        missing_labels = dict.fromkeys(columns.groups, cells.missing_group)
     # With "error", any missing cell is an error, so dropping rows without a group is a value of its
     # own. The other values of --on-missing drop these rows anyway.
-    drop_without_group = missing_group == "drop" and options.cells.on_missing == "error"
+    drops_without_group = cells.missing_group == "drop" and cells.on_missing == "error"
     selection = replace(
         rows.selection,
-        ignore_unseen=ignore_unseen,
-        bins=dict(options.columns.bins),
+        ignore_unseen=cells.unseen == "ignore",
+        bins=dict(columns.bins),
         missing_labels=missing_labels,
-        on_missing="drop without group" if drop_without_group else options.cells.on_missing,
+        on_missing="drop without group" if drops_without_group else cells.on_missing,
     )
-    return replace(rows, n_jobs=options.resources.jobs or 1, selection=selection)
+    return replace(rows, n_jobs=read_options.resources.jobs or 1, selection=selection)
 
 
-def _open_external_rows(reading: ReadOptions, source: ExternalObject) -> RowSource:
+def _check_can_be_binned(rows: FileRows, column: str) -> None:
+    """Check that a column with bins holds numbers.
+
+    Raises
+    ------
+    InvalidInput
+    """
+    if not is_text_type(rows.schema.field(column).type):
+        return
+    remedy = "Omit --bin, and each text is a group"
+    advice = advice_on_numbers(rows, [column]).get(column)
+    if advice is not None:
+        remedy = command_advice(advice)
+    raise InvalidInput(
+        f"{rows.location}: --bin cuts the column {column!r}, which holds text",
+        "Allowed: group columns of numbers",
+        remedy,
+    )
+
+
+def _open_external_rows(read_options: ReadOptions, source: ExternalObject) -> RowSource:
     """Open external rows, which include their groups, with the requested features.
 
     Options that apply to files only are rejected.
     """
     rows = external_rows(source)
-    asked = reading.changed_options - _OPTIONS_FOR_EXTERNAL_ROWS
-    reading.reject_options(f"{source} provides rows with their own groups", asked)
-    if not (reading.columns.features or reading.columns.exclude):
+    rejected = read_options.changed_options - _OPTIONS_FOR_EXTERNAL_ROWS
+    read_options.reject_options(f"{source} provides rows with their own groups", rejected)
+    if not (read_options.columns.features or read_options.columns.exclude):
         return rows
     selection = ColumnSelection.from_patterns(
         rows.feature_names or (),
         vector_lengths={},  # each feature of external rows is one number
         roles=ColumnRoles(),
-        features=reading.columns.features,
-        exclude=reading.columns.exclude,
+        features=read_options.columns.features,
+        exclude=read_options.columns.exclude,
     )
     return rows.select_features(selection.features)
 

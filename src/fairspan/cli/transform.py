@@ -1,11 +1,12 @@
 """Output of the transform command."""
 
 import sys
-from collections.abc import Callable, Sequence
-from contextlib import nullcontext
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from itertools import chain
 from pathlib import Path
+from typing import Any
 
 import click
 import numpy as np
@@ -13,7 +14,7 @@ import numpy as np
 from fairspan.cli.command import usage_error_if
 from fairspan.cli.option_values import ReadOptions
 from fairspan.cli.row_input import (
-    OF_MODEL,
+    NUMERIC_MODEL_FEATURES,
     check_numeric_features,
     csv_format,
     external_rows,
@@ -34,7 +35,7 @@ from fairspan.storage.archive import peek_kind
 from fairspan.storage.atomic import open_atomic
 from fairspan.typing import FloatArray
 
-_FORMAT_BY_EXTENSION = {
+_FORMAT_BY_SUFFIX = {
     ".csv": "csv",
     ".parquet": "parquet",
     ".pq": "parquet",
@@ -45,7 +46,7 @@ _FORMAT_BY_EXTENSION = {
 
 
 def transform_file(
-    model: Path, data: Path | ExternalObject, out: Path, reading: ReadOptions
+    model: Path, data: Path | ExternalObject, out: Path, read_options: ReadOptions
 ) -> dict[str, object]:
     """Transform rows and write them with the copied columns.
 
@@ -58,8 +59,8 @@ def transform_file(
         Saved model.
     data : Path or ExternalObject
     out : Path
-        Output file, whose extension gives its format; "-" writes CSV to standard output.
-    reading : ReadOptions
+        Output file, whose suffix gives its format; "-" writes CSV to standard output.
+    read_options : ReadOptions
 
     Returns
     -------
@@ -68,23 +69,18 @@ def transform_file(
         components.
     """
     is_stdout = str(out) == "-"
-    if not is_stdout and out.suffix.lower() not in _FORMAT_BY_EXTENSION:
+    if not is_stdout and out.suffix.lower() not in _FORMAT_BY_SUFFIX:
         raise InvalidParameter(
-            f"The output {out} has the ending {out.suffix!r}",
-            f"Allowed: {', '.join(_FORMAT_BY_EXTENSION)}, or - for standard output",
-            "Choose one of these endings",
+            f"The output {out} has the suffix {out.suffix!r}",
+            f"Allowed: {', '.join(_FORMAT_BY_SUFFIX)}, or - for standard output",
+            "Choose one of these suffixes",
         )
-    subspace = _load_row_transform(model, data, reading)
-    rows = _open_rows_for_model(data, subspace, reading)
+    row_transform = _load_row_transform(model, data, read_options)
+    rows = _open_rows_for_model(data, row_transform, read_options)
     import pyarrow as pa
-    from pyarrow import csv, parquet
 
-    openers = {"csv": csv.CSVWriter, "parquet": parquet.ParquetWriter, "arrow": pa.ipc.new_file}
-    file_format = "csv"
-    if not is_stdout:
-        file_format = _FORMAT_BY_EXTENSION[out.suffix.lower()]
-    opener = openers[file_format]
-    n_rows = n_dropped = 0
+    n_rows = 0
+    n_dropped = 0
     blocks = rows.blocks()
     # Read the first block before writing, since standard output cannot be undone.
     first = next(blocks, None)
@@ -96,27 +92,54 @@ def transform_file(
     if first.extra_columns is not None:
         copied_fields = list(first.extra_columns.schema)
     schema = pa.schema(
-        [*copied_fields, *((name, pa.float64()) for name in subspace.component_names)]
+        [*copied_fields, *((name, pa.float64()) for name in row_transform.component_names)]
     )
-    # Open the file here: Arrow accepts only UTF-8 paths. Standard output is not closed.
-    output = nullcontext(sys.stdout.buffer) if is_stdout else open_atomic(out)
-    with output as file, opener(file, schema) as writer:
+    with _open_writer(out, schema) as writer:
         for block in chain([first], blocks):
             n_dropped += block.n_dropped
-            if len(block.values):
-                reduced = subspace.transform(block.values)
-                copied_columns: Sequence[pa.ChunkedArray] = []
-                if block.extra_columns is not None:
-                    copied_columns = block.extra_columns.columns
-                writer.write(pa.table([*copied_columns, *reduced.T], schema=schema))
-                n_rows += len(reduced)
+            if not len(block.values):
+                continue
+            reduced = row_transform.transform(block.values)
+            copied_columns: Sequence[pa.ChunkedArray] = []
+            if block.extra_columns is not None:
+                copied_columns = block.extra_columns.columns
+            writer.write(pa.table([*copied_columns, *reduced.T], schema=schema))
+            n_rows += len(reduced)
     return {
         "output": str(out),
         "n_rows": n_rows,
         "n_dropped": n_dropped,
-        "n_components": len(subspace.component_names),
+        "n_components": len(row_transform.component_names),
         "columns": schema.names,
     }
+
+
+@contextmanager
+def _open_writer(out: Path, schema: Any) -> Iterator[Any]:
+    """Open the writer of Arrow tables for the format of an output.
+
+    Parameters
+    ----------
+    out : Path
+        Output file; "-" for CSV on standard output, which is not closed.
+    schema : pyarrow.Schema
+
+    Yields
+    ------
+    writer with a method `write`
+    """
+    import pyarrow as pa
+    from pyarrow import csv, parquet
+
+    writers = {"csv": csv.CSVWriter, "parquet": parquet.ParquetWriter, "arrow": pa.ipc.new_file}
+    if str(out) == "-":
+        with writers["csv"](sys.stdout.buffer, schema) as writer:
+            yield writer
+        return
+    # Open the file here: Arrow accepts only UTF-8 paths.
+    writer_type = writers[_FORMAT_BY_SUFFIX[out.suffix.lower()]]
+    with open_atomic(out) as file, writer_type(file, schema) as writer:
+        yield writer
 
 
 @dataclass(frozen=True)
@@ -142,7 +165,7 @@ class _RowTransform:
 
 
 def _load_row_transform(
-    model: Path, data: Path | ExternalObject, reading: ReadOptions
+    model: Path, data: Path | ExternalObject, read_options: ReadOptions
 ) -> _RowTransform:
     """Load a model of one table, or the one of two tables.
 
@@ -160,7 +183,9 @@ def _load_row_transform(
     x_names = pair.x.feature_names
     y_names = pair.y.feature_names
     if x_names is not None and y_names is not None and isinstance(data, Path):
-        rows = FileRows.open(data, csv=csv_format(reading.csv), na_values=na_values(reading))
+        rows = FileRows.open(
+            data, csv=csv_format(read_options.csv), na_values=na_values(read_options)
+        )
         if set(y_names) <= set(rows.selection.available):
             p = pair.x.n_features
 
@@ -178,7 +203,7 @@ def _load_row_transform(
 
 
 def _open_rows_for_model(
-    data: Path | ExternalObject, subspace: _RowTransform, reading: ReadOptions
+    data: Path | ExternalObject, row_transform: _RowTransform, read_options: ReadOptions
 ) -> RowSource:
     """Open rows with the features of a model and the columns to copy, without groups.
 
@@ -190,39 +215,41 @@ def _open_rows_for_model(
     InvalidInput
         A feature is missing or not numeric, or there is no such column to copy.
     """
-    names = subspace.feature_names
+    names = row_transform.feature_names
     if isinstance(data, ExternalObject):
-        usage_error_if(reading.changed_options, f"{data} is not a file: omit all options but -o.")
+        usage_error_if(
+            read_options.changed_options, f"{data} is not a file: omit all options but -o."
+        )
         rows_of_object = external_rows(data)
         if names is None:
             return rows_of_object
         return rows_of_object.select_features(names)
     usage_error_if(
-        keeps_missing(reading.cells.on_missing) and subspace.imputation_model is None,
-        f"--on-missing {reading.cells.on_missing} is for models that were fitted so: this one was "
-        "fitted on complete rows, and does not know what to expect of missing cells.",
+        keeps_missing(read_options.cells.on_missing) and row_transform.imputation_model is None,
+        f"--on-missing {read_options.cells.on_missing} requires a model that was fitted so: this "
+        "one was fitted on complete rows, and does not know what to expect of missing cells.",
     )
-    reading = read_options_for([subspace], data, reading)
+    read_options = read_options_for([row_transform], data, read_options)
     rows = FileRows.open(
         data,
-        on_missing=reading.cells.on_missing,
-        csv=csv_format(reading.csv),
-        na_values=na_values(reading),
+        on_missing=read_options.cells.on_missing,
+        csv=csv_format(read_options.csv),
+        na_values=na_values(read_options),
     )
     available = rows.selection.available  # all columns of the file, not only the features
     rows = replace(
-        rows, selection=replace(rows.selection, ignore_unseen=reading.cells.unseen == "ignore")
+        rows, selection=replace(rows.selection, ignore_unseen=read_options.cells.unseen == "ignore")
     )
     if names is not None:
         rows = rows.select_features(names)
     # A model needs all of its features, so the message must not suggest to exclude some.
-    allowed, remedy = OF_MODEL
+    allowed, remedy = NUMERIC_MODEL_FEATURES
     check_numeric_features(rows, allowed, remedy)
-    keep = reading.columns.keep
-    if reading.columns.keep_all:
+    keep = read_options.columns.keep
+    if read_options.columns.keep_all:
         keep = available
     check_columns(keep, available)
-    for conflict in sorted(set(keep).intersection(subspace.component_names)):
+    for conflict in sorted(set(keep).intersection(row_transform.component_names)):
         raise click.UsageError(f"The column {conflict!r} would appear twice in the output.")
     return replace(
         rows, stage_name="transforming", selection=replace(rows.selection, extra_columns=keep)

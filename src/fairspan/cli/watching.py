@@ -27,7 +27,7 @@ def add_look(
     model: Path,
     data: Path | ExternalObject,
     history_path: Path,
-    reading: ReadOptions,
+    read_options: ReadOptions,
     *,
     date: datetime.datetime | None,
     clusters: str | None,
@@ -43,10 +43,10 @@ def add_look(
         Invalid rows or settings; the history stays as it was.
     """
     (subspace,) = load_models([model], custom_objects).values()
-    reading.reject_feature_options(subspace.feature_names)
+    read_options.reject_feature_options(subspace.feature_names)
     # The history is checked before rows are read.
     monitor = Monitor(subspace, history_path, level=level)
-    table = open_input_of_model(subspace, data, reading, clusters)
+    table = open_input_of_model(subspace, data, read_options, clusters)
     if table.row_source is None:
         raise IncompatibleParameters(
             f"{data} contains moments, which have no intervals",

@@ -50,28 +50,49 @@ def read_pairs(models: object) -> list[AuditedPair]:
         raise InvalidInput(
             "The mapping of models is empty", "Allowed: at least one fitted model", "Pass a model"
         )
-    audited: list[AuditedPair] = []
-    usual_problems: list[PairedSettings] = []
+    pairs: list[AuditedPair] = []
+    # Problems of the ordinary models so far, which differ in more than the tolerance.
+    ordinary_problems: list[PairedSettings] = []
     for name, model in named.items():
-        pair = model if isinstance(model, PairedSubspace) else getattr(model, "subspace_", None)
-        if not isinstance(pair, PairedSubspace):
-            raise InvalidType(
-                f"The model {'' if name is None else repr(name) + ' '}is {describe_type(model)}",
-                "Allowed: a fitted FairPLS, FairCCA or PairedSubspace, or names mapped to these",
-                "Fit the model first",
-            )
-        settings = pair.settings
-        usual = replace(settings, criterion=TotalCovariance(), restriction=None)
-        problem = replace(usual, tol=DEFAULT_TOL)
-        is_usual = problem == replace(settings, tol=DEFAULT_TOL)
-        method = settings.method.upper()
-        if problem not in usual_problems:
-            suffix = "" if not usual_problems else f" of {settings.n_components}"
-            usual_name = name if is_usual and name is not None else method + suffix
-            audited.append(AuditedPair(str(usual_name), usual))
-            usual_problems.append(problem)
-        if not is_usual:
-            criterion = settings.criterion.name.replace("_", " ")
-            restriction = "" if settings.restriction is None else ", mean parity"
-            audited.append(AuditedPair(name or f"{method}, {criterion}{restriction}", settings))
-    return audited
+        settings = _fitted_pair(name, model).settings
+        ordinary = replace(settings, criterion=TotalCovariance(), restriction=None)
+        ordinary_problem = replace(ordinary, tol=DEFAULT_TOL)
+        is_ordinary = ordinary_problem == replace(settings, tol=DEFAULT_TOL)
+        if ordinary_problem not in ordinary_problems:
+            ordinary_name = settings.method.upper()
+            if is_ordinary and name is not None:
+                ordinary_name = str(name)
+            elif ordinary_problems:
+                ordinary_name += f" of {settings.n_components}"
+            pairs.append(AuditedPair(ordinary_name, ordinary))
+            ordinary_problems.append(ordinary_problem)
+        if not is_ordinary:
+            pairs.append(AuditedPair(name or _describe_settings(settings), settings))
+    return pairs
+
+
+def _fitted_pair(name: str | None, model: object) -> PairedSubspace:
+    """Return the pair of subspaces of a model.
+
+    Raises
+    ------
+    InvalidType
+        Another object, or a model that is not fitted.
+    """
+    pair = model if isinstance(model, PairedSubspace) else getattr(model, "subspace_", None)
+    if isinstance(pair, PairedSubspace):
+        return pair
+    subject = "The model" if name is None else f"The model {name!r}"
+    raise InvalidType(
+        f"{subject} is {describe_type(model)}",
+        "Allowed: a fitted FairPLS, FairCCA or PairedSubspace, or names mapped to these",
+        "Fit the model first",
+    )
+
+
+def _describe_settings(settings: PairedSettings) -> str:
+    """Describe a model in a few words, such as "PLS, minimax loss"."""
+    words = [settings.method.upper(), settings.criterion.name.replace("_", " ")]
+    if settings.restriction is not None:
+        words.append("mean parity")
+    return ", ".join(words)

@@ -16,7 +16,6 @@ from fairspan.cross_decomposition.covariance_of_rows import (
     weighted_mean,
 )
 from fairspan.cross_decomposition.joined_tables import open_joined
-from fairspan.cross_decomposition.paired_subspace import PairedSubspace
 from fairspan.errors import InvalidParameter
 from fairspan.formatting.export import to_data_frame
 from fairspan.formatting.numbers import format_integer, format_share, share_with_interval
@@ -28,15 +27,15 @@ from fairspan.rows.folds import Folds
 from fairspan.rows.labels import Label, table_name
 from fairspan.typing import LabelsLike, TableLike, WeightsLike
 
-# Losses below this share of a group's best covariance do not matter, unless the caller says so.
+# Share of a group's best covariance below which a loss does not matter, as in other audits.
 _DEFAULT_MATERIALITY = 0.01
-# With fewer independent rows than this a group has no estimates: a fold then has less than two.
+# Independent rows that a group needs for estimates: with ten folds, a fold then has two of them.
 _MIN_ROWS = 20
 
 
 @dataclass(frozen=True)
 class CovarianceLoss:
-    """Covariance that a model keeps of one group, here and on new rows.
+    """Covariance that a model keeps of one group, on the audited rows and on new ones.
 
     Attributes
     ----------
@@ -44,8 +43,8 @@ class CovarianceLoss:
     group : label
     n_rows : int
     observed_kept, observed_best : float
-        tr U'C_gV and K_d(C_g) on these rows. The latter is too large for few rows, as the group's
-        own pair fits them.
+        tr U'C_gV and K_d(C_g) on the audited rows. The latter is too large for few rows, as the
+        group's own pair fits them.
     expected_kept : Estimate
         Covariance kept on new rows: cross-fitted, each fold by the model fitted without it.
     expected_loss : Estimate
@@ -155,7 +154,7 @@ class CovarianceAudit:
 
 
 def _observed_share(loss: CovarianceLoss) -> str:
-    """Loss on these rows, in per cent of what the group's own pair keeps of them."""
+    """Loss on the audited rows, in per cent of what the group's own pair keeps of them."""
     if not loss.observed_best > 0:
         return "-"
     return format_share(max(1 - loss.observed_kept / loss.observed_best, 0.0))
@@ -218,19 +217,19 @@ def audit_pairs(
     """
     levels = AuditLevels(level, materiality)
     assignment = Folds(folds, seed=random_state)
-    audited = read_pairs(models)
+    pairs = read_pairs(models)
     check_choice("on_missing", on_missing, ("error", "drop"))
     joined = open_joined(X, Y, sensitive_features, sample_weight, on_missing, clusters=clusters)
-    return audit_folded_rows(audited, fold_rows(joined, assignment), levels)
+    return audit_folded_rows(pairs, fold_rows(joined, assignment), levels)
 
 
 def audit_folded_rows(
-    audited: Sequence[AuditedPair], rows: FoldedRows, levels: "AuditLevels"
+    pairs: Sequence[AuditedPair], rows: FoldedRows, levels: "AuditLevels"
 ) -> CovarianceAudit:
     """Audit models on rows in memory with their folds."""
-    n_tests = len(audited) * rows.moments.n_groups
+    n_tests = len(pairs) * rows.moments.n_groups
     losses: list[CovarianceLoss] = []
-    for pair in audited:
+    for pair in pairs:
         held_out = held_out_covariances(rows, pair.settings)
         for loss in _observed_of_model(pair, rows.moments, rows.n_targets):
             losses.append(_with_estimates(loss, rows, held_out, n_tests, levels))
@@ -238,30 +237,26 @@ def audit_folded_rows(
 
 
 def observed_losses(
-    audited: Sequence[AuditedPair],
-    moments: GroupMoments,
-    pair: PairedSubspace,
-    levels: "AuditLevels",
+    pairs: Sequence[AuditedPair], moments: GroupMoments, n_targets: int, levels: "AuditLevels"
 ) -> CovarianceAudit:
     """Losses on the rows of moments, which give no estimates for new rows.
 
     Parameters
     ----------
-    audited : sequence of AuditedPair
+    pairs : sequence of AuditedPair
     moments : GroupMoments
         Of the columns of X, followed by those of Y.
-    pair : PairedSubspace
-        A model of these tables.
+    n_targets : int
+        Number of columns of Y.
     levels : AuditLevels
     """
-    n_targets = pair.y.n_features
-    losses = [loss for each in audited for loss in _observed_of_model(each, moments, n_targets)]
+    losses = [loss for pair in pairs for loss in _observed_of_model(pair, moments, n_targets)]
     return CovarianceAudit(tuple(losses), levels.level, levels.materiality)
 
 
 @dataclass(frozen=True)
 class AuditLevels:
-    """Levels by which losses are judged.
+    """Confidence level and materiality of an audit.
 
     Attributes
     ----------
@@ -319,17 +314,18 @@ def _with_estimates(
     levels: AuditLevels,
 ) -> CovarianceLoss:
     """Add the estimates for new rows, if the group has enough of them."""
-    mine = rows.group_codes == rows.moments.labels.index(loss.group)
-    weights = rows.weights[mine]
-    clusters = rows.cluster_codes[mine]
+    in_group = rows.group_codes == rows.moments.labels.index(loss.group)
+    weights = rows.weights[in_group]
+    clusters = rows.cluster_codes[in_group]
+    kept_of_rows = held_out.kept[in_group]
+    best_of_rows = held_out.best[in_group]
     n_independent = len(np.unique(clusters))
-    is_known = np.isfinite(held_out.best[mine]).all()
-    if n_independent < _MIN_ROWS or not is_known:
+    if n_independent < _MIN_ROWS or not np.isfinite(best_of_rows).all():
         return loss
     df = n_independent - 1
-    kept = weighted_mean(held_out.kept[mine], weights, clusters)
-    best = weighted_mean(held_out.best[mine], weights, clusters)
-    difference = weighted_mean(held_out.best[mine] - held_out.kept[mine], weights, clusters)
+    kept = weighted_mean(kept_of_rows, weights, clusters)
+    best = weighted_mean(best_of_rows, weights, clusters)
+    difference = weighted_mean(best_of_rows - kept_of_rows, weights, clusters)
     # The group's own pair keeps less of rows that it was not fitted to, and more of those it was.
     optimism = max(loss.observed_best - best.value, 0.0)
     interval = Estimate.from_standard_error(

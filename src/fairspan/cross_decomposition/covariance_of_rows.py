@@ -9,6 +9,7 @@ from fairspan.cross_decomposition.fit_pairs import fit_pairs
 from fairspan.cross_decomposition.joined_tables import JoinedRows
 from fairspan.cross_decomposition.pose_pairs import PairedSettings, pose_pairs
 from fairspan.errors import InvalidType
+from fairspan.moments.base_moments import Center
 from fairspan.moments.group_moments import GroupMoments, compute_group_moments
 from fairspan.moments.merging import merge_moments
 from fairspan.rows.aggregation import as_row_source
@@ -82,7 +83,7 @@ def fold_rows(joined: JoinedRows, folds: Folds) -> FoldedRows:
     clusters = _join_clusters(blocks)
     fold_codes = folds.assign(positions, clusters)
     weights = np.concatenate(
-        [np.ones(len(b.values)) if b.weights is None else b.weights for b in blocks]
+        [np.ones(len(block.values)) if block.weights is None else block.weights for block in blocks]
     )
     names = joined.rows.feature_names
     numbers = tuple(np.unique(fold_codes).tolist())
@@ -90,12 +91,15 @@ def fold_rows(joined: JoinedRows, folds: Folds) -> FoldedRows:
         _moments_of(values, groups, weights, fold_codes == fold, names) for fold in numbers
     )
     merged = merge_moments(list(moments))
-    position_of = {label: index for index, label in enumerate(merged.labels)}
-    present = np.array([position_of.get(label, -1) for label in groups.categories], dtype=np.intp)
+    positions_by_label = {label: index for index, label in enumerate(merged.labels)}
+    # -1 for categories without rows.
+    group_positions = np.array(
+        [positions_by_label.get(label, -1) for label in groups.categories], dtype=np.intp
+    )
     cluster_codes = np.arange(len(values)) if clusters is None else clusters.codes
     return FoldedRows(
         values=values,
-        group_codes=present[groups.codes],
+        group_codes=group_positions[groups.codes],
         cluster_codes=cluster_codes,
         fold_codes=fold_codes,
         weights=weights,
@@ -157,8 +161,8 @@ class HeldOutCovariances:
     kept : (n,) array
         ((x - c_x)'U) . ((y - c_y)'V) of the model; their mean over a group is tr U'C_gV.
     best : (n,) array
-        The same of the pair that is best for the row's group alone.
-        NaN where the group has no rows outside the fold.
+        The same of the pair that is best for the row's group alone; NaN where the group has no
+        rows outside the fold.
     """
 
     kept: FloatArray
@@ -176,46 +180,54 @@ def held_out_covariances(rows: FoldedRows, settings: PairedSettings) -> HeldOutC
     n = len(rows.values)
     kept = np.full(n, np.nan)
     best = np.full(n, np.nan)
-    n_features = rows.moments.n_features - rows.n_targets
+    # Losses are measured against the best pair without the restriction.
+    unrestricted = PairedSettings(
+        method=settings.method,
+        n_components=settings.n_components,
+        center=settings.center,
+        scale=settings.scale,
+        regularization=settings.regularization,
+    )
     for fold in rows.fold_numbers:
         moments = rows.moments_without(fold)
         pair = fit_pairs(moments, rows.n_targets, settings).subspace
-        # Without the restriction, which losses are not measured against.
-        free = PairedSettings(
-            method=settings.method,
-            n_components=settings.n_components,
-            center=settings.center,
-            scale=settings.scale,
-            regularization=settings.regularization,
-        )
-        posed = pose_pairs(moments, rows.n_targets, free)
+        model_weights = (pair.x.rotations, pair.y.rotations)
+        posed = pose_pairs(moments, rows.n_targets, unrestricted)
         in_fold = rows.fold_codes == fold
         for index, label in enumerate(moments.labels):
             position = rows.moments.labels.index(label)
-            mine = np.flatnonzero(in_fold & (rows.group_codes == position))
-            if not len(mine):
+            selected = np.flatnonzero(in_fold & (rows.group_codes == position))
+            if not len(selected):
                 continue
-            center = moments.means[index] if settings.center == "group" else moments.mean
-            if settings.center == "none":
-                center = np.zeros(moments.n_features)
-            centered = rows.values[mine] - center
+            standardized = rows.values[selected] - _center_of_group(moments, index, settings.center)
             if posed.feature_scale is not None:
-                centered = centered / posed.feature_scale
-            x = centered[:, :n_features]
-            y = centered[:, n_features:]
-            own = leading_pairs(posed.problem.covariances.matrices[index], settings.n_components)
-            x_own = posed.x_axes @ own.U
-            y_own = posed.y_axes @ own.V
-            kept[mine] = _scores_product(x, y, pair.x.rotations, pair.y.rotations)
-            best[mine] = _scores_product(x, y, x_own, y_own)
+                standardized = standardized / posed.feature_scale
+            covariance = posed.problem.covariances.matrices[index]
+            group_pair = leading_pairs(covariance, settings.n_components)
+            group_weights = (posed.x_axes @ group_pair.U, posed.y_axes @ group_pair.V)
+            kept[selected] = _score_products(standardized, *model_weights)
+            best[selected] = _score_products(standardized, *group_weights)
     return HeldOutCovariances(kept, best)
 
 
-def _scores_product(
-    x: FloatArray, y: FloatArray, x_weights: FloatArray, y_weights: FloatArray
-) -> FloatArray:
-    """Sum over components of the products of scores of each row, shape (n,)."""
-    return np.asarray(np.einsum("ij,ij->i", x @ x_weights, y @ y_weights))
+def _center_of_group(moments: GroupMoments, index: int, center: Center) -> FloatArray:
+    """Point about which covariances of a group are computed, shape (p + q,)."""
+    if center == "none":
+        return np.zeros(moments.n_features)
+    return moments.means[index] if center == "group" else moments.mean
+
+
+def _score_products(rows: FloatArray, x_weights: FloatArray, y_weights: FloatArray) -> FloatArray:
+    """Sum over components of the products of the two scores of each row, shape (n,).
+
+    Parameters
+    ----------
+    rows : (n, p + q) array
+        Standardized rows of the joined table.
+    x_weights, y_weights : (p, d) and (q, d) arrays
+    """
+    p = len(x_weights)
+    return np.asarray(np.einsum("ij,ij->i", rows[:, :p] @ x_weights, rows[:, p:] @ y_weights))
 
 
 @dataclass(frozen=True)

@@ -36,7 +36,7 @@ from fairspan.solvers.auto import Auto, resolve_solver
 from fairspan.solvers.solver import Solver
 from fairspan.typing import LabelsLike, RandomSource, TableLike, WeightsLike
 
-_COMPLETE_PARTS = (
+_INCOMPLETE_PARTS_REMEDY = (
     'Fit all rows at once with on_missing="em", or drop incomplete rows of each part with '
     'on_missing="drop"'
 )
@@ -144,7 +144,7 @@ class _FairPairs(
         self
         """
         remedies = row_remedies(X, f"{type(self).__name__}({{}})")
-        with caller_remedies({**remedies, Cause.INCOMPLETE_PARTS: _COMPLETE_PARTS}):
+        with caller_remedies({**remedies, Cause.INCOMPLETE_PARTS: _INCOMPLETE_PARTS_REMEDY}):
             initial = getattr(self, "moments_", None)
             return self._fit_rows(X, Y, sensitive_features, sample_weight, initial=initial)
 
@@ -172,7 +172,7 @@ class _FairPairs(
         if self.max_groups is not None:
             n_rows = int(moments.counts.sum())
             GroupLimit(self.max_groups).check(moments.labels, n_rows)
-        ordered, n_targets = _targets_last(moments, targets)
+        ordered, n_targets = _move_targets_last(moments, targets)
         return self._fit_moments(ordered, n_targets, reserved_columns=())
 
     def transform(self, X: TableLike, Y: TableLike = None) -> Any:
@@ -359,7 +359,9 @@ class _FairPairs(
         self._reserved_columns = reserved_columns
 
 
-def _targets_last(moments: GroupMoments, targets: int | Sequence[str]) -> tuple[GroupMoments, int]:
+def _move_targets_last(
+    moments: GroupMoments, targets: int | Sequence[str]
+) -> tuple[GroupMoments, int]:
     """Moments with the columns of Y behind those of X, and the number of these columns.
 
     Raises
@@ -370,7 +372,7 @@ def _targets_last(moments: GroupMoments, targets: int | Sequence[str]) -> tuple[
     if isinstance(targets, bool) or not isinstance(targets, int | np.integer | str | Sequence):
         raise InvalidType(
             f"targets is {describe_type(targets)}",
-            "Allowed: the number of the last columns, or names of columns",
+            "Allowed: the number of columns of Y, which are the last ones, or their names",
             "Pass one of these",
         )
     if isinstance(targets, int | np.integer):
@@ -389,7 +391,7 @@ def _targets_last(moments: GroupMoments, targets: int | Sequence[str]) -> tuple[
         raise InvalidInput(
             f"targets names the columns {format_list(names)}",
             f"Allowed: some of the columns of the moments, each once: {known}",
-            "Check the names, or pass the number of the last columns",
+            "Check the names, or pass the number of columns of Y if they are the last ones",
         )
     others = [name for name in available if name not in names]
     order = [available.index(name) for name in (*others, *names)]
@@ -479,9 +481,9 @@ class FairPLS(_FairPairs):
     >>> Y = np.column_stack([2 * X[:, 0], X[:, 1], X[:, 2]]) + rng.normal(size=(400, 3))
     >>> groups = np.repeat(["many", "few"], [350, 50])
     >>> Y[350:] = Y[350:, ::-1]
-    >>> usual = FairPLS(1, criterion="total_covariance").fit(X, Y, sensitive_features=groups)
+    >>> ordinary = FairPLS(1, criterion="total_covariance").fit(X, Y, sensitive_features=groups)
     >>> fair = FairPLS(1).fit(X, Y, sensitive_features=groups)
-    >>> bool(fair.group_losses_.max() < usual.group_losses_.max())
+    >>> bool(fair.group_losses_.max() < ordinary.group_losses_.max())
     True
     >>> fair.solution_.status == "optimal"
     True

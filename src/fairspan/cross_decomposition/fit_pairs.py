@@ -12,7 +12,7 @@ from fairspan.cross_decomposition.paired_certificate import (
 from fairspan.cross_decomposition.paired_subspace import PairedSubspace
 from fairspan.cross_decomposition.pose_pairs import PairedSettings, PosedPairs, pose_pairs
 from fairspan.cross_decomposition.solve_pairs import PairedSolution, solve_pairs
-from fairspan.cross_decomposition.table_weights import TableWeights
+from fairspan.cross_decomposition.table_weights import TableWeights, score_prefix
 from fairspan.linalg.memory import explain_memory_errors
 from fairspan.linalg.threads import single_thread_if_small
 from fairspan.moments.group_moments import GroupMoments
@@ -130,8 +130,8 @@ def _paired_subspace(
             mean=np.array(mean[part]),
             scale=None if posed.feature_scale is None else posed.feature_scale[part],
             feature_names=None if names is None else names[part],
-            prefix=prefix,
+            prefix=score_prefix(settings.method, table),
         )
-        for table_rotations, part, prefix in zip(rotations, parts, ("x", "y"), strict=True)
+        for table_rotations, part, table in zip(rotations, parts, ("x", "y"), strict=True)
     )
     return PairedSubspace(x, y, certificate)

@@ -94,7 +94,9 @@ def open_joined(
         check_alignment({"X": X, "Y": Y, **metadata})
         target_names = _target_names(Y)
         _check_no_target(metadata, target_names)
-        X, n_targets = _join(X, Y, on_missing)
+        targets = _target_values(Y, on_missing)
+        n_targets = targets.shape[1]
+        X = _join(X, targets, target_names, on_missing)
     else:
         n_targets = len(names)
     rows = open_rows(
@@ -106,20 +108,20 @@ def open_joined(
     )
     warn_about_unused_categories(rows)
     if names is not None:
-        rows = _targets_last(rows, names)
+        rows = _move_targets_last(rows, names)
     return JoinedRows(rows, n_targets, row_metadata(rows).reserved_columns, target_names)
 
 
 def _check_no_target(metadata: Mapping[str, object], target_names: tuple[str, ...] | None) -> None:
-    """Check that groups, weights and clusters are no columns of Y, of which all are numbers.
+    """Check that groups, weights and clusters are no columns of Y, all of which are targets.
 
     Raises
     ------
     InvalidInput
     """
     for argument, value in metadata.items():
-        named = {value} if isinstance(value, str) else set(column_names(value) or ())
-        taken = sorted(named.intersection(target_names or ()))
+        named_columns = set(column_names(value) or ())
+        taken = sorted(named_columns.intersection(target_names or ()))
         if taken:
             raise InvalidInput(
                 f"{argument} names the columns {format_list(taken)} of Y",
@@ -137,7 +139,7 @@ def column_names(Y: object) -> tuple[str, ...] | None:
     return None
 
 
-def _targets_last(rows: Rows, names: tuple[str, ...]) -> Rows:
+def _move_targets_last(rows: Rows, names: tuple[str, ...]) -> Rows:
     """Rows with the named columns behind all others.
 
     Raises
@@ -169,37 +171,42 @@ def _targets_last(rows: Rows, names: tuple[str, ...]) -> Rows:
     return rows.select_features((*others, *names))
 
 
-def _join(X: TableLike, Y: TableLike, on_missing: OnMissing) -> tuple[TableLike, int]:
-    """Join two tables in memory.
+def _join(
+    X: TableLike,
+    targets: AnyArray,
+    target_names: tuple[str, ...] | None,
+    on_missing: OnMissing,
+) -> TableLike:
+    """Join the columns of Y, (n, q) numbers, to those of X.
 
     Returns
     -------
     table
         A data frame if X is one, a sparse matrix if X is one, else an array.
-    int
-        Number of columns of Y.
+
+    Raises
+    ------
+    InvalidInput, InvalidType
     """
     frame = as_eager_frame(X)
-    targets = _target_values(Y, on_missing)
-    n_targets = targets.shape[1]
     if frame is not None:
         _check_lengths(len(frame), len(targets))
-        names = _target_names(Y) or _free_names(frame.columns, n_targets)
-        return _with_columns(frame, names, targets), n_targets
+        names = target_names or _free_names(frame.columns, targets.shape[1])
+        return _with_columns(frame, names, targets)
     if scipy.sparse.issparse(X):
         matrix = scipy.sparse.csr_array(X)
         _check_lengths(matrix.shape[0], len(targets))
-        return scipy.sparse.hstack([matrix, scipy.sparse.csr_array(targets)]).tocsr(), n_targets
+        return scipy.sparse.hstack([matrix, scipy.sparse.csr_array(targets)]).tocsr()
     if not (hasattr(X, "__array__") or isinstance(X, list | tuple)) or hasattr(X, "dask"):
         raise InvalidType(
             f"X is {describe_type(X)}, and Y is a table of its own",
             "Allowed: two tables in memory, or one table and the names of its columns in Y",
             'Put the columns into one table and pass their names, as in Y=["height", "weight"]',
         )
-    values = open_features(X, on_missing)
-    array = np.asarray(values.array if hasattr(values, "array") else values.values())
+    rows = open_features(X, on_missing)
+    array = np.asarray(rows.array if hasattr(rows, "array") else rows.values())
     _check_lengths(len(array), len(targets))
-    return np.column_stack([array, targets]), n_targets
+    return np.column_stack([array, targets])
 
 
 def _target_values(Y: TableLike, on_missing: OnMissing) -> AnyArray:

@@ -309,8 +309,8 @@ class NashCovariance(PairedCriterion):
     def rounding_bound(self, kept: FloatArray, problem: PairedProblem) -> float:
         """Sum the rounding errors of the logarithms and of what they are taken of."""
         clipped = np.maximum(kept, TINY)
-        of_logarithms = EPS * (1 + float(np.abs(np.log(clipped)).max()))
-        return of_logarithms + float((problem.kept_rounding / clipped).max())
+        log_rounding = EPS * (1 + float(np.abs(np.log(clipped)).max()))
+        return log_rounding + float((problem.kept_rounding / clipped).max())
 
     def check_problem(self, problem: PairedProblem) -> None:
         """Check that every group can keep some covariance."""

@@ -17,7 +17,7 @@ from fairspan.cross_decomposition.paired_criteria import (
     get_paired_criterion,
 )
 from fairspan.cross_decomposition.pose_pairs import METHODS, TABLES
-from fairspan.cross_decomposition.table_weights import TableWeights
+from fairspan.cross_decomposition.table_weights import TableWeights, score_prefix
 from fairspan.errors import IncompatibleParameters
 from fairspan.moments.base_moments import Center
 from fairspan.parameters import init_parameters
@@ -105,17 +105,20 @@ def read_paired_subspace(path: str | os.PathLike[str]) -> PairedFields:
         The file is truncated, modified or of another kind.
     """
     with open_archive(path, PAIRED_FILE) as fields:
-        x = _read_table(fields, "x", None)
+        method = fields.read_choice("method", METHODS)
+        x = _read_table(fields, "x", method, None)
         n_components = x.rotations.shape[1]
         return PairedFields(
             x=x,
-            y=_read_table(fields, "y", n_components),
+            y=_read_table(fields, "y", method, n_components),
             certificate=_read_certificate(fields, n_components),
         )
 
 
-def _read_table(fields: FieldReader, table: str, n_components: int | None) -> TableWeights:
-    """Read the weights of one table."""
+def _read_table(
+    fields: FieldReader, table: str, method: str, n_components: int | None
+) -> TableWeights:
+    """Read the weights of one table, "x" or "y"."""
     rotations = fields.read_array(f"{table}_rotations", "p d", (None, n_components))
     p = len(rotations)
     scale = None
@@ -126,7 +129,11 @@ def _read_table(fields: FieldReader, table: str, n_components: int | None) -> Ta
         names = fields.read_unique_texts(f"{table}_names", length=p)
     mean = fields.read_array(f"{table}_mean", "p", (p,))
     return TableWeights(
-        rotations=rotations, mean=mean, scale=scale, feature_names=names, prefix=table
+        rotations=rotations,
+        mean=mean,
+        scale=scale,
+        feature_names=names,
+        prefix=score_prefix(method, table),
     )
 
 

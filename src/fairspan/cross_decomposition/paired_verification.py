@@ -19,6 +19,7 @@ from fairspan.moments.group_moments import GroupMoments, compute_group_moments
 from fairspan.rows.label_matching import KnownLabels
 from fairspan.rows.labels import format_list
 from fairspan.typing import FloatArray, LabelsLike, TableLike, WeightsLike
+from fairspan.verification.compare_recomputed import Comparison
 from fairspan.verification.verification_result import Verification, failed_verification
 
 # Factor on rounding error bounds: those of the fit, and those of the verification, both count, and
@@ -240,9 +241,9 @@ def _coordinate_failures(table: str, coordinates: _Coordinates, rotation: float)
 def _statement_failures(pair: PairedSubspace) -> Iterator[str]:
     """Yield a message if the number of components is not that of both tables."""
     stated = pair.certificate.statement.n_components
-    found = {pair.x.rotations.shape[1], pair.y.rotations.shape[1]}
-    if found != {stated}:
-        yield f"The model states {stated} components, and its tables have {sorted(found)}."
+    actual = {pair.x.rotations.shape[1], pair.y.rotations.shape[1]}
+    if actual != {stated}:
+        yield f"The model states {stated} components, and its tables have {sorted(actual)}."
 
 
 def _figure_failures(
@@ -256,16 +257,20 @@ def _figure_failures(
     claimed = certificate.assessment
     resolution = _ROUNDING_FACTOR * assessment.resolution
     kept_rounding = _ROUNDING_FACTOR * (problem.kept_rounding + problem.best_rounding)
-    comparisons: dict[str, tuple[FloatArray | float, FloatArray | float, FloatArray | float]] = {
-        "objective": (certificate.objective, figures.objective, resolution),
-        "lower bound": (certificate.lower_bound, figures.lower_bound, resolution),
-        "covariances kept": (certificate.figures.kept, figures.kept, kept_rounding),
-        "best covariances": (certificate.figures.best, figures.best, kept_rounding),
+    comparisons = {
+        "objective": Comparison(figures.objective, certificate.objective, resolution),
+        "lower bound": Comparison(figures.lower_bound, certificate.lower_bound, resolution),
+        "covariances kept": Comparison(figures.kept, certificate.figures.kept, kept_rounding),
+        "best covariances": Comparison(figures.best, certificate.figures.best, kept_rounding),
     }
-    for name, (said, found, rounding) in comparisons.items():
-        last_digits = SUM_ROUNDING * np.abs(found)
-        if not np.all(np.abs(np.asarray(said) - found) <= rounding + last_digits):
-            yield f"The {name} of the model: {said}; recomputed: {found}."
+    for name, comparison in comparisons.items():
+        recomputed = np.asarray(comparison.recomputed)
+        differences = np.abs(np.asarray(comparison.claimed) - recomputed)
+        if not np.all(differences <= comparison.tol + SUM_ROUNDING * np.abs(recomputed)):
+            yield (
+                f"The {name} of the model: {comparison.claimed}; recomputed: "
+                f"{comparison.recomputed}."
+            )
     if not math.isclose(claimed.scale, assessment.scale, rel_tol=LOOSE_TOL, abs_tol=resolution):
         yield f"The magnitude of the objective is {assessment.scale:.6g}, not {claimed.scale:.6g}."
     if not _is_near(claimed.resolution, assessment.resolution):

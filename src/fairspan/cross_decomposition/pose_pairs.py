@@ -108,13 +108,13 @@ class PairedSettings:
         ------
         InvalidParameter, InvalidType, IncompatibleParameters
         """
-        parsed = get_restriction(restriction)
-        _check_restriction(parsed)
+        parsed_restriction = get_restriction(restriction)
+        _check_restriction(parsed_restriction)
         return cls(
             method,
             n_components,
             get_paired_criterion(criterion),
-            parsed,
+            parsed_restriction,
             **options,  # type: ignore[arg-type]
         )
 
@@ -128,8 +128,8 @@ def _check_restriction(restriction: Restriction | None) -> None:
     """
     if restriction is None:
         return
-    only_means = restriction.forbids_mean_differences_only and not restriction.columns
-    if only_means and not restriction.needs_classes:
+    affects_means_only = restriction.forbids_mean_differences_only and not restriction.columns
+    if affects_means_only and not restriction.needs_classes:
         return
     raise IncompatibleParameters(
         f"{restriction!r} was requested of a pair of tables",
@@ -210,29 +210,55 @@ def pose_pairs(
         )
         x_axes = x_whitener.matrix
         y_axes = y_whitener.matrix
-    best_covariances = covariances.best_covariances(settings.n_components)
-    best_rounding = covariances.kept_rounding(settings.n_components)
-    if settings.restriction is not None:
-        parts = {
-            "x": scaled.select_features(range(n_features)),
-            "y": scaled.select_features(range(n_features, moments.n_features)),
-        }
-        allowed = {
-            table: _allowed_axes(settings, table, parts[table], axes)
-            for table, axes in (("x", x_axes), ("y", y_axes))
-        }
-        # Beside mean differences, what the restriction forbids may be large.
-        rotation = _rotation_rounding(settings, parts, covariances)
-        covariances = covariances.along(allowed["x"], allowed["y"])
-        covariances = replace(covariances, rounding=covariances.rounding + rotation)
-        x_axes = x_axes @ allowed["x"]
-        y_axes = y_axes @ allowed["y"]
-    _check_n_components(settings, covariances.shape)
     problem = PairedProblem(
-        covariances, best_covariances, best_rounding, settings.n_components, settings.criterion
+        covariances,
+        best_covariances=covariances.best_covariances(settings.n_components),
+        best_rounding=covariances.kept_rounding(settings.n_components),
+        n_components=settings.n_components,
+        criterion=settings.criterion,
     )
-    settings.criterion.check_problem(problem)
-    return PosedPairs(problem, x_axes, y_axes, feature_scale)
+    posed = PosedPairs(problem, x_axes, y_axes, feature_scale)
+    if settings.restriction is not None:
+        posed = _restrict(posed, settings, scaled)
+    _check_n_components(settings, posed.problem.covariances.shape)
+    settings.criterion.check_problem(posed.problem)
+    return posed
+
+
+def _restrict(posed: PosedPairs, settings: PairedSettings, scaled: GroupMoments) -> PosedPairs:
+    """Restrict a problem to the directions along which the means of the groups agree.
+
+    Losses are still measured against the best pair of all directions.
+
+    Parameters
+    ----------
+    posed : PosedPairs
+        Without the restriction.
+    settings : PairedSettings
+        With a restriction.
+    scaled : GroupMoments
+        Of the standardized columns of both tables.
+    """
+    n_features = len(posed.x_axes)
+    parts = {
+        "x": scaled.select_features(range(n_features)),
+        "y": scaled.select_features(range(n_features, scaled.n_features)),
+    }
+    x_allowed = _allowed_axes(settings, "x", parts["x"], posed.x_axes)
+    y_allowed = _allowed_axes(settings, "y", parts["y"], posed.y_axes)
+    covariances = posed.problem.covariances
+    # Beside mean differences, what the restriction forbids may be large.
+    rotation = _rotation_rounding(settings, parts, covariances)
+    allowed_covariances = covariances.along(x_allowed, y_allowed)
+    allowed_covariances = replace(
+        allowed_covariances, rounding=allowed_covariances.rounding + rotation
+    )
+    return replace(
+        posed,
+        problem=replace(posed.problem, covariances=allowed_covariances),
+        x_axes=posed.x_axes @ x_allowed,
+        y_axes=posed.y_axes @ y_allowed,
+    )
 
 
 def _rotation_rounding(
@@ -272,14 +298,16 @@ def _check_n_components(settings: PairedSettings, shape: tuple[int, int]) -> Non
     smaller = min(shape)
     if settings.n_components < smaller:
         return
-    suffix = "" if settings.restriction is None else " that the restriction leaves"
+    suffix = ""
+    remedy = "Add columns"
+    if settings.restriction is not None:
+        suffix = " that the restriction leaves"
+        remedy = "Add columns, or drop the restriction"
     if smaller < 2:
         raise IncompatibleParameters(
             f"X and Y have {shape[0]} and {shape[1]} directions{suffix}",
             "Allowed: at least two in each table",
-            "Add columns"
-            if settings.restriction is None
-            else "Add columns, or drop the restriction",
+            remedy,
         )
     raise IncompatibleParameters(
         f"n_components is {settings.n_components}, and X and Y have {shape[0]} and {shape[1]} "

@@ -39,10 +39,10 @@ _MAX_PROXIMAL_STEPS = 60
 _MIN_IMPROVEMENT = 1e-10
 # Largest number of Frank-Wolfe steps; up to 30 were seen.
 _MAX_FRANK_WOLFE_STEPS = 300
-# Largest number of local steps, and of doublings of the proximal term in each; the first term is a
-# tenth of the largest singular value that it competes with.
+# Largest number of local steps, and of doublings of the proximal term in each.
 _MAX_LOCAL_STEPS = 500
 _MAX_DOUBLINGS = 20
+# First strength of that term, relative to the largest singular value that it competes with.
 _FIRST_STRENGTH = 0.1
 
 
@@ -127,9 +127,9 @@ def _finite_start(problem: PairedProblem) -> PairedSolution:
     if np.isfinite(_value(problem, start)):
         return start
     least_kept = AffinePieces(np.diag(weights), np.zeros(problem.n_groups))
-    even = _minimize_largest(problem, least_kept, AUTO, LOOSE_TOL, None)
-    if np.isfinite(_value(problem, even)):
-        return replace(even, weights=feasible)
+    balanced = _minimize_largest(problem, least_kept, AUTO, LOOSE_TOL, None)
+    if np.isfinite(_value(problem, balanced)):
+        return replace(balanced, weights=feasible)
     raise IncompatibleParameters(
         f"No pair of {counted(problem.n_components, 'component')} was found that keeps some "
         f"covariance of every group, which the criterion {problem.criterion.name!r} needs",
@@ -150,8 +150,8 @@ def _minimize_largest(
     p = problem.covariances.shape[0]
     d = problem.n_components
     stacked = _stacked_problem(problem, matrices, pieces)
-    chosen = choose_solver(solver, stacked)
-    certificate = solve_problem(stacked, chosen, tol, random_state)
+    resolved_solver = choose_solver(solver, stacked)
+    certificate = solve_problem(stacked, resolved_solver, tol, random_state)
     solution = PairedSolution(
         U=_nearest_orthonormal(certificate.components[:, :p].T),
         V=_nearest_orthonormal(certificate.components[:, p:].T),
@@ -162,10 +162,10 @@ def _minimize_largest(
     departure = np.abs(2 * halves @ halves.T - np.eye(d)).max()
     if departure <= _PAIR_TOL:
         return solution
-    return _proximal_steps(problem, pieces, solution, chosen, tol)
+    return _improve_by_proximal_steps(problem, pieces, solution, resolved_solver, tol)
 
 
-def _proximal_steps(
+def _improve_by_proximal_steps(
     problem: PairedProblem,
     pieces: AffinePieces,
     solution: PairedSolution,
@@ -244,6 +244,7 @@ def _minimize_smooth(problem: PairedProblem, start: PairedSolution, tol: float) 
     covariances = problem.covariances
     criterion = problem.criterion
     d = problem.n_components
+    # Pairs so far, what each keeps of the groups, and the weight of each in the mixture.
     atoms = [SingularPairs(start.U, start.V, np.nan)]
     kept = covariances.kept_covariances(start.U, start.V)[None]
     mixture = np.ones(1)
@@ -271,18 +272,18 @@ def _minimize_smooth(problem: PairedProblem, start: PairedSolution, tol: float) 
         if weight > 0
     ]
     nearest = leading_pairs(np.sum(products, axis=0), d)
-    of_bound = leading_pairs(covariances.mixture(best_weights), d)
+    proving_pair = leading_pairs(covariances.mixture(best_weights), d)
     solutions = [
-        PairedSolution(each.U, each.V, best_weights, n_decompositions)
-        for each in (*atoms, nearest, of_bound)
+        PairedSolution(pair.U, pair.V, best_weights, n_decompositions)
+        for pair in (*atoms, nearest, proving_pair)
     ]
     best = min(solutions, key=lambda solution: _value(problem, solution))
     if _value(problem, best) - bound <= tol * criterion.scale(_kept(problem, best), problem):
         return best
-    return _local_steps(problem, best)
+    return _improve_by_local_steps(problem, best)
 
 
-def _local_steps(problem: PairedProblem, solution: PairedSolution) -> PairedSolution:
+def _improve_by_local_steps(problem: PairedProblem, solution: PairedSolution) -> PairedSolution:
     """Improve a pair by steps that stay near to it, until none does.
 
     A step maximizes the linearized covariances plus m tr M'M_0, M = UV' and M_0 the present

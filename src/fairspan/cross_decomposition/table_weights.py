@@ -14,6 +14,22 @@ from fairspan.rows.row_validation import check_n_columns
 from fairspan.typing import FloatArray, TableLike
 
 
+def score_prefix(method: str, table: str) -> str:
+    """Return the start of the names of scores; X has that of `get_feature_names_out`.
+
+    Parameters
+    ----------
+    method : {"pls", "cca"}
+    table : {"x", "y"}
+
+    Examples
+    --------
+    >>> score_prefix("pls", "x"), score_prefix("cca", "y")
+    ('fairpls', 'faircca_y')
+    """
+    return f"fair{method}" if table == "x" else f"fair{method}_{table}"
+
+
 @dataclass(frozen=True, eq=False)
 class TableWeights:
     """Weights that map the rows of one table to scores.
@@ -28,7 +44,7 @@ class TableWeights:
         Divisor of every row after the mean is subtracted.
     feature_names : tuple of str or None
     prefix : str
-        Start of the names of the scores.
+        Start of the names of the scores, see :func:`score_prefix`.
 
     Examples
     --------
@@ -42,7 +58,7 @@ class TableWeights:
     mean: FloatArray
     scale: FloatArray | None = None
     feature_names: tuple[str, ...] | None = None
-    prefix: str = "x"
+    prefix: str = "score"
 
     @property
     def n_features(self) -> int:

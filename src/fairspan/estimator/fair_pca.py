@@ -65,7 +65,7 @@ from fairspan.typing import (
 
 # How a hint names the call that takes parameters about rows.
 _CALL = "FairPCA({})"
-_COMPLETE_PARTS = (
+_INCOMPLETE_PARTS_REMEDY = (
     'Fit all rows at once with FairPCA(on_missing="em"), or drop incomplete rows of each part with '
     'FairPCA(on_missing="drop")'
 )
@@ -472,7 +472,7 @@ class FairPCA(
         FairPCA
         """
         # Moments of incomplete rows cannot be merged, so an error also says what to do about them.
-        remedies = row_remedies(X, _CALL) | {Cause.INCOMPLETE_PARTS: _COMPLETE_PARTS}
+        remedies = row_remedies(X, _CALL) | {Cause.INCOMPLETE_PARTS: _INCOMPLETE_PARTS_REMEDY}
         with caller_remedies(remedies):
             return self._add_rows(X, y, sensitive_features, sample_weight)
 
@@ -503,7 +503,7 @@ class FairPCA(
         fitted = copy(self)
         set_or_check_features(fitted, moments, reset=True)
         _warn_about_groups(moments, self.max_groups)
-        # No rows are at hand, and so no columns that are reserved for groups.
+        # There are no rows, and so no columns that are reserved for groups.
         fitted._set_fit(fit_rows(None, moments, settings))
         fitted._reserved_columns = ()
         fitted._fitted_with_groups = True

@@ -71,9 +71,15 @@ def _check_feature_names(estimator: _Estimator, names: tuple[str, ...]) -> None:
     fit_names = tuple(getattr(estimator, "feature_names_in_", ()))
     if names == fit_names:
         return
-    described = f"of the fit, {format_list(fit_names)}" if fit_names else "without names"
+    received = f"The rows have {counted(len(names), 'feature')}, {format_list(names)}"
+    if not fit_names:
+        raise InvalidInput(
+            received,
+            "Allowed: rows without names of features, as in the fit",
+            "Pass an array with the columns in the order of the fit, or fit on named columns",
+        )
     raise InvalidInput(
-        f"The rows have {counted(len(names), 'feature')}, {format_list(names)}",
-        f"Allowed: the features {described}",
+        received,
+        f"Allowed: the features of the fit, {format_list(fit_names)}",
         "Choose the same columns in the same order",
     )

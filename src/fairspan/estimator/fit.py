@@ -107,7 +107,7 @@ def fit_rows(rows: Rows | None, moments: Moments, settings: FitSettings) -> Fit:
     Parameters
     ----------
     rows : RowSource or PartitionedRows, or None
-        The rows of the moments, if they are at hand.
+        The rows of the moments, if they can still be read.
     moments : GroupMoments, SparseMoments or WideMoments
     settings : FitSettings
 

@@ -18,6 +18,9 @@ from fairspan.solvers.auto import AUTO, Auto, resolve_solver
 from fairspan.solvers.solver import Solver
 from fairspan.typing import RandomSource
 
+# Share of every group's variance to keep if neither a dimension nor a share is requested.
+DEFAULT_VARIANCE_KEPT = 0.9
+
 
 class FitOptions(TypedDict, total=False):
     """Settings of a fit that are passed as they are, see :class:`FitSettings`."""

@@ -98,9 +98,9 @@ def common_decimals(values: Iterable[float | None]) -> int | None:
         return None
     largest = floor(log10(max(sizes)))
     smallest = floor(log10(min(sizes)))
-    wanted = max(_DIGITS_OF_LARGEST - 1 - largest, _DIGITS_OF_SMALLEST - 1 - smallest)
+    needed = max(_DIGITS_OF_LARGEST - 1 - largest, _DIGITS_OF_SMALLEST - 1 - smallest)
     max_decimals = _MAX_DIGITS - 1 - max(largest, 0)
-    return max(min(wanted, max_decimals), 0)
+    return max(min(needed, max_decimals), 0)
 
 
 def format_tick(value: float) -> str:
@@ -148,9 +148,9 @@ def _decimals_beside(threshold: float | None, share: float, decimals: int) -> in
     """
     if threshold is None:
         return decimals
-    for more in range(decimals, _MAX_DECIMALS_AT_THRESHOLD + 1):
-        if round(100 * share, more) != round(100 * threshold, more):
-            return more
+    for n_decimals in range(decimals, _MAX_DECIMALS_AT_THRESHOLD + 1):
+        if round(100 * share, n_decimals) != round(100 * threshold, n_decimals):
+            return n_decimals
     return decimals
 
 
@@ -324,7 +324,7 @@ def number_with_interval(
         return format_number(value, decimals), ""
     digits = _interval_digits(low, high)
     # The decimals of the column may be too few to show the width of this interval.
-    if digits > _MIN_DIGITS and not _shows(decimals, high - low):
+    if digits > _MIN_DIGITS and not _show_width(decimals, high - low):
         decimals = None
     low_text = format_number(low, decimals, digits)
     high_text = format_number(high, decimals, digits)
@@ -341,7 +341,7 @@ def _interval_digits(low: float, high: float) -> int:
     return min(max(needed, _MIN_DIGITS), _MAX_INTERVAL_DIGITS)
 
 
-def _shows(decimals: int | None, width: float) -> bool:
+def _show_width(decimals: int | None, width: float) -> bool:
     """Return whether this number of decimals shows two digits of a width."""
     return decimals is not None and width >= 10.0 ** (1 - decimals)
 

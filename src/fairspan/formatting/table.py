@@ -7,7 +7,7 @@ inherits the surrounding colors.
 from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, field
 from html import escape
-from typing import Any
+from typing import Any, NamedTuple
 
 from fairspan.formatting.names import breakable_parts, display_name
 from fairspan.formatting.numbers import (
@@ -29,18 +29,37 @@ from fairspan.formatting.terminal import (
     wrap_text,
 )
 
-# Successively narrower layouts: intervals inline or on separate lines, maximum name width, and gap
-# between columns. Intervals move to separate lines before names are shortened very much.
+
+class _Layout(NamedTuple):
+    """Layout of a table on a terminal.
+
+    Attributes
+    ----------
+    inline_details : bool
+        Whether details of cells, such as intervals, are in columns of their own, rather than on
+        lines below their row.
+    max_name_width : int
+    gap : int
+        Number of spaces between columns.
+    """
+
+    inline_details: bool
+    max_name_width: int
+    gap: int
+
+
+# Successively narrower layouts: details move to separate lines before names are shortened very
+# much.
 _LAYOUTS = (
-    (True, 32, 2),
-    (True, 32, 1),
-    (True, 18, 1),
-    (True, 15, 1),
-    (False, 32, 1),
-    (False, 18, 1),
-    (False, 15, 1),
-    (True, 11, 1),
-    (False, 11, 1),
+    _Layout(inline_details=True, max_name_width=32, gap=2),
+    _Layout(inline_details=True, max_name_width=32, gap=1),
+    _Layout(inline_details=True, max_name_width=18, gap=1),
+    _Layout(inline_details=True, max_name_width=15, gap=1),
+    _Layout(inline_details=False, max_name_width=32, gap=1),
+    _Layout(inline_details=False, max_name_width=18, gap=1),
+    _Layout(inline_details=False, max_name_width=15, gap=1),
+    _Layout(inline_details=True, max_name_width=11, gap=1),
+    _Layout(inline_details=False, max_name_width=11, gap=1),
 )
 # Rows visible without scrolling in HTML.
 _MAX_VISIBLE_ROWS = 16
@@ -189,13 +208,10 @@ class Table:
         """
         names = [row[0].text for row in self.rows]
         section_headings = dict(self.sections)
-        # Take the first layout that fits: details in columns of their own or below their row, width
-        # of names, and gap between columns. `short_names` is None if names would become equal.
-        for inline_details, max_name_width, gap in _LAYOUTS:
-            short_names = shorten_names(names, max_name_width)
-            lines, right_edges = self._render_lines(
-                short_names or [""] * len(names), gap, paint, inline_details=inline_details
-            )
+        # Take the first layout that fits. `short_names` is None if names would become equal.
+        for layout in _LAYOUTS:
+            short_names = shorten_names(names, layout.max_name_width)
+            lines, right_edges = self._render_lines(short_names or [""] * len(names), layout, paint)
             if right_edges[-1] <= width:
                 break
         is_narrow = right_edges[-1] > width
@@ -213,7 +229,7 @@ class Table:
                     text += wrap_text(f"    {line}", width, "      ")
                 continue
             text.append(lines[i + 1])
-            if not inline_details:
+            if not layout.inline_details:
                 text += self._render_details(row, right_edges)
         return "\n".join(text)
 
@@ -326,7 +342,7 @@ class Table:
         return "  " if self.sections else ""
 
     def _render_lines(
-        self, names: Sequence[str], gap: int, paint: Styler, *, inline_details: bool
+        self, names: Sequence[str], layout: _Layout, paint: Styler
     ) -> tuple[list[str], list[int]]:
         """Render the heading and row lines, and return them and the right edge of each column.
 
@@ -335,23 +351,24 @@ class Table:
         """
         first = self.columns[0]
         name_cells = [Cell(f"{self._indent}{name}") for name in names]
-        columns: list[tuple[str, Sequence[Cell], bool]]
-        columns = [(first.heading, name_cells, first.is_text)]
+        columns = [Column(first.heading, name_cells, is_text=first.is_text)]
         for column in self.columns[1:]:
-            columns.append((column.full_heading, column.cells, column.is_text))
-            if inline_details and any(cell.detail for cell in column.cells):
+            columns.append(column)
+            if layout.inline_details and any(cell.detail for cell in column.cells):
                 detail_cells = [Cell(cell.detail) for cell in column.cells]
-                columns.append((column.detail_heading, detail_cells, False))
+                columns.append(Column(column.detail_heading, detail_cells))
         lines = [""] * (len(names) + 2)
+        gap = layout.gap
         right_edges = [-gap]
         separator = " " * gap
-        for heading, cells, is_text in columns:
-            contents = [cell.text if is_text else to_ascii(cell.text) for cell in cells]
+        for column in columns:
+            cells = column.cells
+            contents = [cell.text if column.is_text else to_ascii(cell.text) for cell in cells]
             upper_heading = ""
-            lower_heading = heading
+            lower_heading = column.full_heading
             # Break a heading that is wider than its column before its last word.
-            if display_width(heading) > max(map(display_width, contents), default=0):
-                upper_heading, _, lower_heading = heading.rpartition(" ")
+            if display_width(lower_heading) > max(map(display_width, contents), default=0):
+                upper_heading, _, lower_heading = lower_heading.rpartition(" ")
             texts = [upper_heading, lower_heading, *contents]
             widths = list(map(display_width, texts))
             column_width = max(widths)
@@ -361,7 +378,7 @@ class Table:
                 styled = text
                 if i > 1 and cells[i - 2].is_worst:  # after the two lines of the heading
                     styled = paint(text, "worst")
-                aligned = f"{styled}{padding}" if is_text else f"{padding}{styled}"
+                aligned = f"{styled}{padding}" if column.is_text else f"{padding}{styled}"
                 lines[i] += f"{separator}{aligned}"
         # Without the separator before the first column.
         upper_line, lower_line, *row_lines = (line[gap:].rstrip() for line in lines)
@@ -508,9 +525,7 @@ def share_estimate_column(
     cells = []
     for i, (share, (low, high)) in enumerate(zip(shares, intervals, strict=True)):
         text, interval = share_with_interval(share, low, high, decimals, threshold)
-        detail = interval
-        if not shows_intervals:
-            detail = ""
+        detail = interval if shows_intervals else ""
         cells.append(Cell(text, share, detail=detail, is_worst=i in worst_rows))
     has_details = any(cell.detail for cell in cells)
     return Column(heading, cells, detail_heading=detail_heading if has_details else "")

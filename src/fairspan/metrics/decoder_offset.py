@@ -7,13 +7,14 @@ from fairspan.linalg.rounding import SINGLE_PRECISION_TOL
 from fairspan.model.other_packages import ReconstructionModel, decode, encode
 from fairspan.typing import FloatArray
 
-# Numbers of random codes, and of codes of rows, at which a decoder is checked to be linear.
+# Number of random codes at which a decoder is checked to be linear.
 _N_PROBES = 8
+# Number of rows at whose codes it is checked: random codes may lie far from those of rows.
 _N_CHECKED_ROWS = 200
 
 
 def decoder_offset(model: ReconstructionModel, rows: FloatArray) -> FloatArray:
-    """Row that the code zero stands for, after a check that the decoder is linear.
+    """Return the row that the code zero decodes to, after a check that the decoder is linear.
 
     Parameters
     ----------
@@ -29,7 +30,7 @@ def decoder_offset(model: ReconstructionModel, rows: FloatArray) -> FloatArray:
     Raises
     ------
     IncompatibleParameters
-        It is not linear.
+        The decoder is not linear.
     """
     codes_of_rows = encode(model.steps, rows[:_N_CHECKED_ROWS])
     d = codes_of_rows.shape[1]
@@ -39,9 +40,9 @@ def decoder_offset(model: ReconstructionModel, rows: FloatArray) -> FloatArray:
     zero = decode(model.steps, np.zeros((1, d)))[0]
     basis = decode(model.steps, np.eye(d)) - zero
     expected = codes @ basis + zero
-    found = decode(model.steps, codes)
+    decoded = decode(model.steps, codes)
     size = float(np.abs(expected).max()) + float(np.abs(basis).max(initial=0.0))
-    if np.abs(found - expected).max() <= SINGLE_PRECISION_TOL * d * size:
+    if np.abs(decoded - expected).max() <= SINGLE_PRECISION_TOL * d * size:
         return np.asarray(zero)
     raise not_linear_error()
 

@@ -11,6 +11,7 @@ from fairspan.errors import InvalidInput, InvalidParameter, InvalidType, Unknown
 from fairspan.formatting.messages import counted
 from fairspan.linalg.rounding import EPS, LOOSE_TOL
 from fairspan.metrics.outcomes import check_multiple_groups, encode_groups
+from fairspan.parameters import check_integer
 from fairspan.progress import track
 from fairspan.random_state import as_generator
 from fairspan.rows.coded_labels import CodedLabels, factorize_sorted
@@ -20,11 +21,11 @@ from fairspan.rows.label_resolution import as_eager_frame
 from fairspan.rows.labels import Label, format_list
 from fairspan.typing import BoolArray, FloatArray, IntegerArray, RandomSource
 
-# Tolerance of the linear classifier: tight enough that scores do not depend on where the solver
+# Tolerance of the linear classifier: tight enough that scores do not depend on where its solver
 # stopped.
 _SVM_TOL = 1e-8
-# Iterations of the linear classifier. It took at most 103 on random rows from 5 x 5 to 20 000 x 40
-# and 200 x 1000.
+# Largest number of iterations of the linear classifier. It took at most 103 on random rows from
+# 5 x 5 to 20,000 x 40 and 200 x 1,000.
 _SVM_MAX_ITER = 100_000
 # Number of rows up to which all pairs are compared (a kernel of 32 MB); more rows are split into
 # blocks of about this size.
@@ -334,12 +335,11 @@ def mmd(
     _check_group_sizes(groups, counts)
     if bandwidth is not None and not bandwidth > 0:
         raise InvalidParameter(
-            f"bandwidth is {bandwidth!r}", "Allowed: positive numbers", "Omit it"
+            f"bandwidth is {bandwidth!r}",
+            "Allowed: positive numbers",
+            "Omit it to use the median distance between rows",
         )
-    if n_permutations < 0:
-        raise InvalidParameter(
-            f"n_permutations is {n_permutations}", "Allowed: nonnegative integers", "Choose 199"
-        )
+    check_integer("n_permutations", n_permutations, minimum=0)
     means = np.array([rows[codes == code].mean(axis=0) for code in range(len(groups))])
     if _means_are_equal(means, rows):
         warn(

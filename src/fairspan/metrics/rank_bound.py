@@ -30,13 +30,13 @@ _DEFAULT_TOL = 1e-9
 
 @dataclass(frozen=True, eq=False)
 class RankBound:
-    """Largest group error of a model, beside what no model of its rank can fall below.
+    """Largest group error of a model, with a lower bound for all models of its rank.
 
     Attributes
     ----------
     groups : tuple of k labels
     errors : (k,) array
-        Mean squared error of each group, divided by its variance if `relative`.
+        Mean squared error of each group, in squared units; divided by its variance if `relative`.
     bound : float
         No model that reconstructs from as many numbers with a common linear decoder, about the same
         center, has a smaller largest error.
@@ -124,22 +124,22 @@ def rank_bound(
     >>> from fairspan import metrics
     >>> X, digits = load_digits(return_X_y=True)
     >>> model = NMF(5, init="nndsvda", max_iter=1000).fit(X)
-    >>> found = metrics.rank_bound(model, X, digits >= 5)
-    >>> bool(found.largest_error > found.bound > 0)
+    >>> result = metrics.rank_bound(model, X, digits >= 5)
+    >>> bool(result.largest_error > result.bound > 0)
     True
     """
     check_bool("relative", relative)
-    mapping = adapt_model(_with_decoder(model)).mapping
+    mapping = adapt_model(_add_linear_decoder(model)).mapping
     rows = open_group_rows(X, sensitive_features, sample_weight)
     if mapping.feature_names is not None and rows.feature_names is not None:
         rows = rows.select_features(mapping.feature_names)
     if isinstance(mapping, FairSubspace):
-        return _of_subspace(mapping, rows, relative=relative)
-    return _of_row_model(mapping, rows, relative=relative)
+        return _bound_subspace(mapping, rows, relative=relative)
+    return _bound_row_model(mapping, rows, relative=relative)
 
 
-def _with_decoder(model: object) -> object:
-    """Return the model, or one with the decoder that its components are."""
+def _add_linear_decoder(model: object) -> object:
+    """Return the model; if it has components and no decoder, with the decoder that they define."""
     encode_rows = getattr(model, "transform", None)
     components = getattr(model, "components_", None)
     if hasattr(model, "inverse_transform") or encode_rows is None:
@@ -149,8 +149,8 @@ def _with_decoder(model: object) -> object:
     return LinearDecoder(encode_rows, components)
 
 
-def _of_subspace(subspace: FairSubspace, rows: Rows, *, relative: bool) -> RankBound:
-    """Bound of a projection, which moments suffice for."""
+def _bound_subspace(subspace: FairSubspace, rows: Rows, *, relative: bool) -> RankBound:
+    """Compare a projection with its bound, for which moments suffice."""
     moments = compute_group_moments(rows)
     frame = subspace.reference_frame(moments)
     if not frame.has_common_center:
@@ -163,25 +163,27 @@ def _of_subspace(subspace: FairSubspace, rows: Rows, *, relative: bool) -> RankB
     projector = subspace.projector
     residual = np.eye(subspace.n_features) - projector.decoder @ projector.encoder
     errors = np.einsum("ij,gjk,ik->g", residual, second_moments, residual)
-    return _bound(moments, second_moments, errors, subspace.dimension, relative=relative)
+    return _compare_with_bound(
+        moments, second_moments, errors, subspace.dimension, relative=relative
+    )
 
 
-def _of_row_model(model: ReconstructionModel, rows: Rows, *, relative: bool) -> RankBound:
-    """Bound of a model that is evaluated row by row."""
+def _bound_row_model(model: ReconstructionModel, rows: Rows, *, relative: bool) -> RankBound:
+    """Compare a model that is evaluated row by row with its bound."""
     source = as_row_source(rows)
     if source is None:
         raise InvalidType(
-            f"X is of type {type(rows).__name__}, whose rows are not at hand",
+            f"X is of type {type(rows).__name__}, whose partitions are read in place",
             "Allowed: arrays, data frames and files",
             "Load a random part of the rows into memory",
         )
     moments = compute_group_moments(rows)
     sums = np.zeros(moments.n_groups)
     weights = np.zeros(moments.n_groups)
-    position_of = {label: index for index, label in enumerate(moments.labels)}
+    positions_by_label = {label: index for index, label in enumerate(moments.labels)}
     for block in source.blocks():
         assert block.groups is not None
-        positions = np.array([position_of[label] for label in block.groups.to_list()])
+        positions = np.array([positions_by_label[label] for label in block.groups.to_list()])
         row_weights = np.ones(len(block.values)) if block.weights is None else block.weights
         offset = decoder_offset(model, block.values)
         residuals = row_weights * model.squared_residuals(block.values)
@@ -190,10 +192,12 @@ def _of_row_model(model: ReconstructionModel, rows: Rows, *, relative: bool) -> 
     scaled = moments.in_units(model.scale)
     point = offset if model.scale is None else offset / model.scale
     second_moments = scaled.second_moments_about(point).matrices
-    return _bound(moments, second_moments, sums / weights, model.dimension, relative=relative)
+    return _compare_with_bound(
+        moments, second_moments, sums / weights, model.dimension, relative=relative
+    )
 
 
-def _bound(
+def _compare_with_bound(
     moments: GroupMoments,
     second_moments: FloatArray,
     errors: FloatArray,
@@ -201,7 +205,23 @@ def _bound(
     *,
     relative: bool,
 ) -> RankBound:
-    """Bound for d numbers, from second moments about the offset of a model."""
+    """Compare errors with the bound for models of rank d.
+
+    Parameters
+    ----------
+    moments : GroupMoments
+    second_moments : (k, p, p) array
+        About the offset of the model.
+    errors : (k,) array
+        Mean squared error of each group under the model.
+    d : int
+    relative : bool
+
+    Raises
+    ------
+    IncompatibleParameters
+        The errors are below the bound, which shows that the decoder is not linear.
+    """
     divisors = np.einsum("gii->g", second_moments) if relative else np.ones(len(errors))
     errors = errors / divisors
     certificate = minimax_certificate(second_moments, moments.labels, d, relative=relative)

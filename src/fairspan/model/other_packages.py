@@ -7,6 +7,7 @@ affine at every distance from the origin, and their composition must be idempote
 """
 
 import warnings
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -15,19 +16,37 @@ import numpy as np
 from fairspan.errors import InvalidInput, InvalidType, describe_type
 from fairspan.linalg.rounding import RANK_TOL, SINGLE_PRECISION_TOL
 from fairspan.model.two_tables import TWO_TABLES_REMEDY, is_of_two_tables
+from fairspan.moments.reference_frame import ReferenceFrame
 from fairspan.typing import FloatArray
 
 # Multiples of a step's own scale at which it is probed, since many maps are linear only locally.
 PROBE_SCALES = (1.0, 1e3, 1e6)
 # Number of rows transformed at once.
 _BLOCK_ROWS = 512
-# Components (d, p), mean (p,), and the decoder (p, d) if the projection is oblique, else None.
-AffineProjection = tuple[FloatArray, FloatArray, FloatArray | None]
 ALLOWED_MODELS = (
     "Allowed: fitted models with transform and inverse_transform, such as a PCA, a FairPCA or a "
     "pipeline that starts with them, a FairSubspace, the path of a file written by save, or a "
     "(d, p) array with orthonormal rows"
 )
+
+
+@dataclass(frozen=True, eq=False)
+class AffineProjection:
+    """Projection x -> D E (x - m) + m.
+
+    Attributes
+    ----------
+    components : (d, p) array
+        E.
+    mean : (p,) array
+        m.
+    oblique_decoder : (p, d) array or None
+        D, with orthonormal columns; None for an orthogonal projection, where it is E'.
+    """
+
+    components: FloatArray
+    mean: FloatArray
+    oblique_decoder: FloatArray | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,7 +58,7 @@ class ReconstructionModel:
     steps : tuple of objects with transform and inverse_transform
         All steps of the model.
     projection_steps : tuple of the same
-        The steps after the leading ones that standardize the features.
+        The steps after those that standardize the features.
     n_features : int
     mean, scale : (p,) arrays or None
         Mean and scale of the standardization; None if there is none.
@@ -120,35 +139,35 @@ def reconstruction_model(model: object, n_features: int | None = None) -> Recons
     not_fitted_error = InvalidType(
         f"The {type(model).__name__} is not fitted", ALLOWED_MODELS, "Call its fit first"
     )
-    names_of_first = getattr(steps[0], "feature_names_in_", None)
-    names = getattr(model, "feature_names_in_", names_of_first)
-    n_features_of_first = getattr(steps[0], "n_features_in_", n_features)
-    n_features_in = getattr(model, "n_features_in_", n_features_of_first)
-    if n_features_in is None and hasattr(model, "fit"):
+    first_step = steps[0]
+    names = getattr(model, "feature_names_in_", getattr(first_step, "feature_names_in_", None))
+    n_features = getattr(first_step, "n_features_in_", n_features)
+    n_features = getattr(model, "n_features_in_", n_features)
+    if n_features is None and hasattr(model, "fit"):
         raise not_fitted_error
-    if n_features_in is None:
+    if n_features is None:
         raise InvalidInput(
             f"The {type(model).__name__} does not define its number of features",
             "Allowed: models with n_features_in_, or models passed with rows",
             "Set n_features_in_, or pass the model to fairspan.audit with rows",
         )
-    width = int(n_features_in)
+    p = int(n_features)
     try:
-        encode(steps, np.zeros((1, width)))
+        encode(steps, np.zeros((1, p)))
     except Exception as error:  # a model of another package may raise anything
         if type(error).__name__ == "NotFittedError":
             raise not_fitted_error from error
         # Any other error may be due to the row of zeros, as of a model that rejects it.
-    projection_steps, mean, scale = _split_off_standardizations(steps, width)
-    has_scale = not (scale == 1).all()
-    feature_names = None if names is None else tuple(map(str, names))
+    standardization = _detect_standardizations(steps, p)
+    standardizes = standardization.n_steps > 0
+    has_scale = not (standardization.scale == 1).all()
     return ReconstructionModel(
         steps=steps,
-        projection_steps=projection_steps,
-        n_features=width,
-        mean=None if projection_steps is steps else mean,  # None if no step standardizes
-        scale=scale if has_scale else None,
-        feature_names=feature_names,
+        projection_steps=steps[standardization.n_steps :],
+        n_features=p,
+        mean=standardization.mean if standardizes else None,
+        scale=standardization.scale if has_scale else None,
+        feature_names=None if names is None else tuple(map(str, names)),
         n_fit_rows=_n_fit_rows(steps),
     )
 
@@ -189,22 +208,28 @@ def _invertible_steps(model: object) -> list[object]:
         if hasattr(step, "subspace_"):
             break
     if not invertible:
-        name, first = named_steps[0]
-        if _resamples(first):
-            n_samplers = next((i for i, (_, s) in enumerate(named_steps) if not _resamples(s)), 1)
-            raise InvalidInput(
-                f"The pipeline begins with the step {name!r} ({type(first).__name__}), which "
-                "resamples rows in fit and does not transform them",
-                "Allowed: pipelines that start with invertible steps",
-                f"Pass the steps after it, model[{n_samplers}:], with the same rows",
-            )
-        raise InvalidInput(
-            f"The first step of the pipeline, {name!r}, is {describe_type(first)} without "
-            "inverse_transform",
-            "Allowed: pipelines that start with invertible steps",
-            "Audit the later steps on transformed rows: model[1:] and model[:1].transform(X)",
-        )
+        raise _first_step_error(named_steps)
     return invertible
+
+
+def _first_step_error(named_steps: Sequence[tuple[str, object]]) -> InvalidInput:
+    """Return the error for a pipeline whose first step is not invertible."""
+    name, first = named_steps[0]
+    allowed = "Allowed: pipelines that start with invertible steps"
+    if _resamples(first):
+        n_samplers = next((i for i, (_, step) in enumerate(named_steps) if not _resamples(step)), 1)
+        return InvalidInput(
+            f"The pipeline begins with the step {name!r} ({type(first).__name__}), which resamples "
+            "rows in fit and does not transform them",
+            allowed,
+            f"Pass the steps after it, model[{n_samplers}:], with the same rows",
+        )
+    return InvalidInput(
+        f"The first step of the pipeline, {name!r}, is {describe_type(first)} without "
+        "inverse_transform",
+        allowed,
+        "Audit the later steps on transformed rows: model[1:] and model[:1].transform(X)",
+    )
 
 
 @dataclass(frozen=True, eq=False)
@@ -256,110 +281,146 @@ def _is_invertible(step: object) -> bool:
     return has_both_methods and not isinstance(step, type)
 
 
-def _split_off_standardizations(
-    steps: tuple[object, ...], width: int
-) -> tuple[tuple[object, ...], FloatArray, FloatArray]:
-    """Split off the leading steps that standardize features, and compose them.
+@dataclass(frozen=True, eq=False)
+class _Standardizations:
+    """Leading steps of a model that standardize features, composed.
 
-    Returns
-    -------
-    projection_steps : tuple
-        The other steps, at least one.
+    Attributes
+    ----------
+    n_steps : int
+        Number of these steps.
     mean, scale : (p,) arrays
-        Those of the standardizing steps together.
+        Together they map rows to (x - mean) / scale.
     """
-    mean = np.zeros(width)
-    scale = np.ones(width)
-    while len(steps) > 1:
-        standardization = _detect_standardization(steps[:1], width)
-        if standardization is None:
+
+    n_steps: int
+    mean: FloatArray
+    scale: FloatArray
+
+
+def _detect_standardizations(steps: tuple[object, ...], p: int) -> _Standardizations:
+    """Detect the leading steps that standardize p features; the last step never counts."""
+    mean = np.zeros(p)
+    scale = np.ones(p)
+    n_steps = 0
+    for step in steps[:-1]:
+        step_frame = _detect_standardization(step, p)
+        if step_frame is None:
             break
-        step_mean, step_scale = standardization
-        mean = mean + scale * step_mean
-        scale = scale * step_scale
-        steps = steps[1:]
-    return steps, mean, scale
+        mean = mean + scale * step_frame.center
+        scale = scale * step_frame.scale
+        n_steps += 1
+    return _Standardizations(n_steps, mean, scale)
 
 
-def _detect_standardization(
-    step: tuple[object, ...], width: int
-) -> tuple[FloatArray, FloatArray] | None:
+def _detect_standardization(step: object, p: int) -> ReferenceFrame | None:
     """Mean and scale of a step that standardizes each feature; None if it does anything else.
 
-    `step` is a tuple of this step. It standardizes if it is z = start + slope * x feature by
-    feature, with positive slopes, and its inverse undoes that.
+    It standardizes if it is z = start + slope * x feature by feature, with positive slopes, and its
+    inverse undoes that.
     """
+    steps = (step,)
     try:
-        start = encode(step, np.zeros((1, width)))
-        if start.shape != (1, width):
+        start = encode(steps, np.zeros((1, p)))
+        if start.shape != (1, p):
             return None
         # Probe far from the origin, so that an offset costs no precision of the slope.
         probe = 1.0 + np.abs(start[0])
-        slope = (encode(step, probe[None]) - start)[0] / probe
+        slope = (encode(steps, probe[None]) - start)[0] / probe
         if not (np.isfinite(slope).all() and (slope > 0).all()):
             return None
-        rows = _probe_rows(np.zeros(width), 1.0 / slope)
-        coordinates = encode(step, rows)
-        reconstructed = decode(step, coordinates)
+        rows = _probe_rows(np.zeros(p), 1.0 / slope)
+        coordinates = encode(steps, rows)
+        reconstructed = decode(steps, coordinates)
     except (ValueError, ArithmeticError):
         return None
     magnitudes = np.abs(start) + np.abs(slope * rows)
     allowed = SINGLE_PRECISION_TOL * magnitudes  # steps may compute in single precision
     is_affine = (np.abs(coordinates - (start + slope * rows)) <= allowed).all()
-    is_inverse = (np.abs(reconstructed - rows) <= SINGLE_PRECISION_TOL * (magnitudes / slope)).all()
-    return (-start[0] / slope, 1.0 / slope) if is_affine and is_inverse else None
+    is_inverse = (np.abs(reconstructed - rows) <= allowed / slope).all()
+    if not (is_affine and is_inverse):
+        return None
+    return ReferenceFrame(-start[0] / slope, 1.0 / slope)
 
 
 def detect_projection(model: ReconstructionModel) -> AffineProjection | None:
     """Detect the projection made by a model's steps; None if they make none.
 
-    Returns components E, mean m and decoder D of x -> D E (x - m) + m. D has orthonormal columns,
-    and is None for an orthogonal projection, where it is E'. A few probe rows decide; all features
-    are probed only if the projection is oblique.
+    A few probe rows decide; all features are probed only if the projection is oblique.
     """
-    steps = model.projection_steps
-    p = model.n_features
     try:
-        start = encode(steps, np.zeros((1, p)))  # coordinates of the origin of the features
-        d = start.shape[1]
-        mean = decode(steps, np.zeros((1, d)))[0]
-        if mean.shape != (p,) or not 1 <= d <= p:
-            return None
-        # Probes as large as the offsets, so that these cost no precision.
-        probe_size = 1.0 + float(np.abs(mean).max())
-        decoder = (decode(steps, probe_size * np.eye(d)) - mean).T / probe_size
-        rows = _probe_rows(mean, 1.0 + np.abs(mean))
-        coordinates = encode(steps, rows)
-        reconstructed = decode(steps, coordinates)
-        # Coordinates z of the model are triangle @ z in the orthonormal basis.
-        basis, triangle = np.linalg.qr(decoder)
-        lengths = np.diag(triangle)
-        has_full_rank = np.abs(lengths).min() > RANK_TOL * np.abs(lengths).max()
-        if not has_full_rank:
-            return None
-        if not _rows_close(reconstructed, coordinates @ decoder.T + mean, rows):
-            return None
-        # Signs follow the columns of the decoder.
-        signs = np.sign(lengths)
-        basis = basis * signs
-        triangle = signs[:, None] * triangle
-        if _rows_close(reconstructed, (rows - mean) @ basis @ basis.T + mean, rows):
-            return basis.T.copy(), mean, None
-        # Oblique: the encoder is found from the image of each feature, a block of them at a time.
-        blocks = (
-            probe_size * np.eye(min(_BLOCK_ROWS, p - start_row), p, start_row)
-            for start_row in range(0, p, _BLOCK_ROWS)
-        )
-        encoder = np.hstack([(encode(steps, block) - start).T for block in blocks]) / probe_size
+        return _detect_projection(model.projection_steps, model.n_features)
     except (ValueError, ArithmeticError):  # for example, a model that rejects negative numbers
         return None
+
+
+def _detect_projection(steps: tuple[object, ...], p: int) -> AffineProjection | None:
+    """Detect the projection that steps make of rows of p features; None if they make none.
+
+    The steps may raise ValueError or ArithmeticError if they reject a probe row.
+    """
+    start = encode(steps, np.zeros((1, p)))  # coordinates of the origin of the features
+    d = start.shape[1]
+    mean = decode(steps, np.zeros((1, d)))[0]
+    if mean.shape != (p,) or not 1 <= d <= p:
+        return None
+    # Probes as large as the offsets, so that these cost no precision.
+    probe_size = 1.0 + float(np.abs(mean).max())
+    decoder = (decode(steps, probe_size * np.eye(d)) - mean).T / probe_size
+    # Coordinates z of the model are triangle @ z in the orthonormal basis.
+    basis, triangle = _signed_qr(decoder)
+    lengths = np.abs(np.diag(triangle))
+    has_full_rank = lengths.min() > RANK_TOL * lengths.max()
+    if not has_full_rank:
+        return None
+    rows = _probe_rows(mean, 1.0 + np.abs(mean))
+    coordinates = encode(steps, rows)
+    reconstructed = decode(steps, coordinates)
+    has_linear_decoder = _rows_close(reconstructed, coordinates @ decoder.T + mean, rows)
+    if not has_linear_decoder:
+        return None
+    if _rows_close(reconstructed, (rows - mean) @ basis @ basis.T + mean, rows):
+        return AffineProjection(basis.T.copy(), mean)
+    # Oblique: the encoder is found from the image of each feature.
+    encoder = _probe_encoder(steps, start, probe_size, p)
     is_affine = _rows_close(coordinates, rows @ encoder.T + start, coordinates)
     # Otherwise reconstructions would be shifted or shrunk within the subspace.
     origin_shift = np.abs(encoder @ mean + start[0]).max()
     keeps_origin = origin_shift <= SINGLE_PRECISION_TOL * (1.0 + np.abs(start).max())
     basis_encoder = triangle @ encoder
     is_left_inverse = np.allclose(basis_encoder @ basis, np.eye(d), atol=SINGLE_PRECISION_TOL)
-    return (basis_encoder, mean, basis) if is_affine and keeps_origin and is_left_inverse else None
+    if not (is_affine and keeps_origin and is_left_inverse):
+        return None
+    return AffineProjection(basis_encoder, mean, basis)
+
+
+def _signed_qr(matrix: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """QR decomposition whose orthonormal columns have the signs of the columns of the matrix."""
+    basis, triangle = np.linalg.qr(matrix)
+    signs = np.sign(np.diag(triangle))
+    return basis * signs, signs[:, None] * triangle
+
+
+def _probe_encoder(
+    steps: tuple[object, ...], start: FloatArray, probe_size: float, p: int
+) -> FloatArray:
+    """Matrix of an affine encoder, from the image of each feature, shape (d, p).
+
+    Parameters
+    ----------
+    steps : tuple of objects with transform
+    start : (1, d) array
+        Coordinates of the origin.
+    probe_size : float
+        Size of the probes, which are multiples of unit vectors; a block of them at a time.
+    p : int
+        Number of features.
+    """
+    blocks = (
+        probe_size * np.eye(min(_BLOCK_ROWS, p - first_row), p, first_row)
+        for first_row in range(0, p, _BLOCK_ROWS)
+    )
+    return np.hstack([(encode(steps, block) - start).T for block in blocks]) / probe_size
 
 
 def _probe_rows(center: FloatArray, spread: FloatArray) -> FloatArray:

@@ -17,6 +17,7 @@ from fairspan.model.model_export import onnx_bytes, sql_select
 from fairspan.model.model_tables import group_table
 from fairspan.model.other_packages import (
     ALLOWED_MODELS,
+    AffineProjection,
     ReconstructionModel,
     detect_projection,
     reconstruction_model,
@@ -683,7 +684,7 @@ def _adapt_row_model(row_model: ReconstructionModel) -> AdaptedModel:
         projection = detect_projection(row_model)
         if projection is None:
             return AdaptedModel(row_model, n_fit_rows=row_model.n_fit_rows, row_model=row_model)
-        subspace, is_pca = _subspace_from_projection(step, *projection)
+        subspace, is_pca = _subspace_from_projection(step, projection)
         moments = None
     subspace = replace(subspace, feature_names=row_model.feature_names or subspace.feature_names)
     if row_model.mean is not None:
@@ -692,7 +693,7 @@ def _adapt_row_model(row_model: ReconstructionModel) -> AdaptedModel:
 
 
 def _subspace_from_projection(
-    step: object, components: FloatArray, mean: FloatArray, decoder: FloatArray | None
+    step: object, projection: AffineProjection
 ) -> tuple[FairSubspace, bool]:
     """Subspace of a detected projection, and whether its step is a kind of PCA.
 
@@ -700,22 +701,27 @@ def _subspace_from_projection(
     ----------
     step : object or None
         The step that projects, if it is a single one.
-    components, mean, decoder
-        Those of :func:`fairspan.model.other_packages.detect_projection`. If the step has equal
-        components, they replace the detected ones, which are rounded.
+    projection : AffineProjection
+        As it was detected. If the step has equal components, they replace the detected ones, which
+        are rounded.
     """
+    components = projection.components
     has_mean = hasattr(step, "mean_")
     fitted_components: object = getattr(step, "components_", None)
     exposes_components = False
-    if decoder is None and isinstance(fitted_components, np.ndarray):
+    if projection.oblique_decoder is None and isinstance(fitted_components, np.ndarray):
         exposes_components = fitted_components.shape == components.shape and np.allclose(
             fitted_components, components, atol=SINGLE_PRECISION_TOL
         )
         if exposes_components:
             components = fitted_components.astype(np.float64)
-    is_centered = has_mean or mean.any()  # TruncatedSVD is not
-    center: Center = "global" if is_centered else "none"
-    subspace = FairSubspace(components, mean, center=center, oblique_decoder=decoder)
+    is_centered = has_mean or projection.mean.any()  # TruncatedSVD is not
+    subspace = FairSubspace(
+        components,
+        projection.mean,
+        center="global" if is_centered else "none",
+        oblique_decoder=projection.oblique_decoder,
+    )
     # Components under their usual name, and a mean: a kind of PCA.
     return subspace, exposes_components and has_mean
 

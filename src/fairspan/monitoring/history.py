@@ -61,9 +61,9 @@ class History:
     looks: tuple[Look, ...] = ()
 
     @classmethod
-    def of_model(cls, subspace: FairSubspace, level: float) -> "History":
+    def from_model(cls, subspace: FairSubspace, level: float) -> "History":
         """Return the history of a model without any look."""
-        return cls(hash_of_model(subspace), model_name(subspace.require_certificate()), level)
+        return cls(hash_model(subspace), model_name(subspace.require_certificate()), level)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> "History":
@@ -90,7 +90,7 @@ class History:
             "model_sha256": self.model_sha256,
             "problem": self.problem,
             "level": self.level,
-            "looks": [_write_look(look) for look in self.looks],
+            "looks": [_look_to_dict(look) for look in self.looks],
         }
         write_json(path, _HISTORY_FILE, document)
 
@@ -101,7 +101,7 @@ class History:
 
     def find_same_rows(self, look: Look) -> Look | None:
         """Return the look at rows with the same moments, if there is one."""
-        return next((each for each in self.looks if each.has_same_rows(look)), None)
+        return next((earlier for earlier in self.looks if earlier.has_same_rows(look)), None)
 
     def merge(self, other: "History") -> "History":
         """Return the looks of two histories of one model, in the order of their dates.
@@ -186,8 +186,10 @@ class History:
 
     def table(self, n_looks: int = _N_PRINTED_LOOKS) -> Table:
         """Return the last looks as a table, one row per look and group."""
-        looks = [look for look in self.looks[-n_looks:] for _ in look.groups]
-        groups = [group for look in self.looks[-n_looks:] for group in look.groups]
+        shown_looks = self.looks[-n_looks:]
+        # One row per look and group.
+        looks = [look for look in shown_looks for _ in look.groups]
+        groups = [group for look in shown_looks for group in look.groups]
         numbers = [Cell(str(look.number), look.number) for look in looks]
         columns = (
             Column("look", numbers, is_text=True),
@@ -235,7 +237,7 @@ class History:
         return self.table()._repr_html_()
 
 
-def hash_of_model(subspace: FairSubspace) -> str:
+def hash_model(subspace: FairSubspace) -> str:
     """Return the SHA-256 of encoder, mean and scale, which tells fitted models apart."""
     digest = hashlib.sha256()
     for array in (subspace.components, subspace.mean, subspace.scale):
@@ -279,18 +281,19 @@ def _join_names(labels: Sequence[Label]) -> str:
 def _conclude(look: Look) -> str:
     """Conclude which errors have risen, and whether a refit may help."""
     if not look.alarms:
-        known = [group for group in look.groups if not group.is_unknown]
-        return "no error is known to have risen." if known else "no error can be judged."
-    text = f"the error of {_join_names(look.alarms)} has risen beyond chance."
+        if len(look.unknown_groups) == len(look.groups):
+            return "no error can be compared with that of the fit."
+        return "no error is known to have risen."
+    observation = f"the error of {_join_names(look.alarms)} has risen beyond chance."
     if look.refit_may_help is None:
-        return f"{text} There is no bound for a refit to these rows."
+        return f"{observation} There is no bound for a refit to these rows."
     if not look.refit_may_help:
-        return f"{text} By the certificate, a refit to these rows would hardly help."
-    gap = "" if look.relative_gap is None else f" by up to {_share(look.relative_gap)}"
-    return f"{text} A refit may lower the criterion{gap}."
+        return f"{observation} By the certificate, a refit to these rows would hardly help."
+    gap = "" if look.relative_gap is None else f" by up to {_format_share(look.relative_gap)}"
+    return f"{observation} A refit may lower the criterion{gap}."
 
 
-def _share(value: float) -> str:
+def _format_share(value: float) -> str:
     return to_ascii(format_share(value))
 
 
@@ -298,20 +301,21 @@ def _share_cell(change: Estimate) -> Cell:
     """Return the cell of a relative change with its interval."""
     interval = ""
     if change.low is not None and change.high is not None:
-        interval = f"{_share(change.low).removesuffix(' %')} to {_share(change.high)}"
-    text = "" if change.value != change.value else _share(change.value)
+        low = _format_share(change.low).removesuffix(" %")
+        interval = f"{low} to {_format_share(change.high)}"
+    text = "" if math.isnan(change.value) else _format_share(change.value)
     return Cell(text, change.value, detail=interval)
 
 
-def _write_look(look: Look) -> dict[str, Any]:
+def _look_to_dict(look: Look) -> dict[str, Any]:
     """Return the entries of a look in a file: its figures, without those that follow from them."""
     values = look.to_dict()
     for name in ("n_rows", "alarms", "groups"):
         del values[name]
-    figures = [group.to_record() for group in look.groups]
-    for record in figures:
-        del record["group"]
-    return {**values, "labels": [group.group for group in look.groups], "figures": figures}
+    # Labels are stored apart, since they may be of any type.
+    records = [group.to_record() for group in look.groups]
+    labels = [record.pop("group") for record in records]
+    return {**values, "labels": labels, "figures": records}
 
 
 def _read_look(fields: FieldReader) -> Look:

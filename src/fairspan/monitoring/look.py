@@ -159,8 +159,8 @@ class Look:
     def has_same_rows(self, other: "Look") -> bool:
         """Whether both are about rows with the same moments, as far as they are known."""
         return len(self.groups) == len(other.groups) and all(
-            mine.has_same_rows(theirs)
-            for mine, theirs in zip(self.groups, other.groups, strict=True)
+            group.has_same_rows(other_group)
+            for group, other_group in zip(self.groups, other.groups, strict=True)
         )
 
     def to_dict(self) -> dict[str, Any]:

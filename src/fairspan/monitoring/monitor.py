@@ -17,7 +17,7 @@ from fairspan.errors import (
     caller_remedies,
 )
 from fairspan.model.subspace import FairSubspace
-from fairspan.monitoring.history import History, check_date, hash_of_model
+from fairspan.monitoring.history import History, check_date, hash_model
 from fairspan.monitoring.look import Look
 from fairspan.rows.aggregation import Rows
 from fairspan.rows.blocks import OnMissing
@@ -106,14 +106,14 @@ class Monitor:
         # A model that carries its moments would be compared with ordinary PCA.
         self._model = read_model(_MODEL_NAME, subspace)
         self._path = None if history is None else Path(history)
-        self.history = History.of_model(subspace, DEFAULT_LEVEL if level is None else level)
+        self.history = History.from_model(subspace, DEFAULT_LEVEL if level is None else level)
         if self._path is not None and self._path.exists():
             self.history = self._load(self._path, level)
 
     def _load(self, path: Path, level: float | None) -> History:
         """Read the history, and check that it is that of this model and level."""
         history = History.load(path)
-        if history.model_sha256 != hash_of_model(self._model.subspace):
+        if history.model_sha256 != hash_model(self._model.subspace):
             raise InvalidInput(
                 f"{path} is the history of another model, of {history.problem}",
                 "Allowed: the history of this fitted model, or a file that does not exist yet",
@@ -196,10 +196,11 @@ class Monitor:
         number = len(self.history.looks) + 1
         level = level_of_look(self.history.level, number)
         look = _look_at(self._model, rows, number, checked_date, level, has_clusters=has_clusters)
-        same = self.history.find_same_rows(look)
-        if same is not None and not force:
+        earlier = self.history.find_same_rows(look)
+        if earlier is not None and not force:
             raise InvalidInput(
-                f"These rows have the same moments as those of look {same.number} ({same.date})",
+                "These rows have the same moments as those of look "
+                f"{earlier.number} ({earlier.date})",
                 "Allowed: new rows in each look",
                 "Check which rows were passed, or pass force=True to add them again",
                 cause=Cause.REPEATED_ROWS,

@@ -56,7 +56,7 @@ def build_problem_family(
 
     Raises
     ------
-    Incompatible, UnknownGroup
+    IncompatibleParameters, UnknownGroup
         The criterion or the restriction is undefined for these groups.
     """
     scaled_moments = moments.in_units(feature_scale)
@@ -135,7 +135,7 @@ def _check_center(restriction: Restriction, center: Center) -> None:
 
     Raises
     ------
-    Incompatible
+    IncompatibleParameters
     """
     if center != "global" and restriction.oblique:
         raise IncompatibleParameters(
@@ -155,7 +155,7 @@ def _restriction_in_coordinates(
 
     Raises
     ------
-    Incompatible
+    IncompatibleParameters
         Fewer directions are allowed than components or directions were requested, or the number of
         directions is not given.
     """

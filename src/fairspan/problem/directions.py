@@ -56,7 +56,7 @@ def equal_means_basis(means: FloatArray, covariances: FloatArray, n_components: 
 
     Raises
     ------
-    Incompatible
+    IncompatibleParameters
         d exceeds p - rank.
 
     Examples
@@ -81,7 +81,7 @@ def check_enough_directions(n_components: int, n_features: int, rank: int) -> No
 
     Raises
     ------
-    Incompatible
+    IncompatibleParameters
     """
     if n_components > n_features - rank:
         raise IncompatibleParameters(

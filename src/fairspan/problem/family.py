@@ -57,7 +57,7 @@ class ProblemFamily:
 
         Raises
         ------
-        Incompatible
+        IncompatibleParameters
             The restriction allows too few directions.
         """
         # The template has no restriction, and perhaps a placeholder for the number of components.
@@ -394,7 +394,7 @@ def _check_more_components(n_components: int, n_required: int, restriction: Rest
 
     Raises
     ------
-    Incompatible
+    IncompatibleParameters
     """
     if n_components <= n_required:
         raise IncompatibleParameters(
@@ -416,7 +416,7 @@ def check_means_agree(family: ProblemFamily, projector: Projector) -> None:
 
     Raises
     ------
-    Incompatible
+    IncompatibleParameters
         Along some component, means differ by more than a millionth of its standard deviation.
     """
     restriction = family.restriction

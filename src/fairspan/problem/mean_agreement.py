@@ -98,7 +98,7 @@ class ConstrainedMeans:
 
         Raises
         ------
-        Incompatible
+        IncompatibleParameters
             Along some component, means differ by more than a millionth of its standard deviation.
         """
         restriction = self.restriction

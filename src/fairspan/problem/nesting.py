@@ -14,7 +14,7 @@ def check_nesting_supported(
 
     Raises
     ------
-    Incompatible
+    IncompatibleParameters
         The criterion or the restriction does not support nesting, or soft projections are allowed.
     """
     if not criterion.supports_nesting:

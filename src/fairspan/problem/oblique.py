@@ -57,7 +57,7 @@ class ObliqueShift:
 
         Raises
         ------
-        Incompatible
+        IncompatibleParameters
             A component lies along the directions that the shift removes: next to columns of large
             numbers, the variance that remains there is rounding error.
         """

@@ -7,6 +7,7 @@ from functools import partial
 from fairspan.auditing.models import AuditedModel
 from fairspan.errors import InvalidInput
 from fairspan.estimator.fit import resolve_n_components
+from fairspan.estimator.fit_settings import DEFAULT_VARIANCE_KEPT
 from fairspan.linalg.memory import explain_memory_errors
 from fairspan.linalg.threads import limit_blas_threads
 from fairspan.moments.group_moments import GroupMoments
@@ -17,7 +18,7 @@ from fairspan.report.fits import audit_fits, fit_criteria
 from fairspan.report.provenance import Provenance
 from fairspan.report.report import Report
 from fairspan.report.report_models import audit_user_models
-from fairspan.report.report_settings import DEFAULT_VARIANCE_KEPT, ReportSettings
+from fairspan.report.report_settings import ReportSettings
 from fairspan.rows.aggregation import Rows
 
 # Progress shares of the stages; drawing is not tracked and takes the remainder.
@@ -41,7 +42,7 @@ def build_report(
     provenance: Provenance,
     *,
     models: Sequence[AuditedModel] = (),
-    test: Rows | None = None,
+    held_out: Rows | None = None,
     max_memory: int | None = None,
 ) -> Report:
     """Build a report: fit the criteria, audit them, and compute the curves.
@@ -56,14 +57,14 @@ def build_report(
     provenance : Provenance
     models : sequence of AuditedModel
         Models of the user to audit.
-    test : Rows or None
+    held_out : Rows or None
         Held-out rows for these models; None to use the report's rows.
     max_memory : int, optional
         Memory budget in bytes for moments by fold.
 
     Raises
     ------
-    Incompatible, InvalidInput, InvalidParameter, UnknownGroup
+    IncompatibleParameters, InvalidInput, InvalidParameter, UnknownGroup
         There is only one group, or the main criterion is infeasible.
     """
     settings.check_size(moments.n_features)
@@ -87,14 +88,12 @@ def build_report(
         fits, skipped = fit_criteria(moments, settings, d)
     audit, folds = audit_fits(fits, rows, moments, settings, estimation)
     with limit_blas_threads(None):
-        # Ordinary PCA is always the first fit, and the main criterion otherwise the second.
-        main_fit = fits[0]
-        if not settings.is_pca:
-            main_fit = fits[1]
+        # Ordinary PCA is always the first fit, and another main criterion the second.
+        main_fit = fits[0] if settings.is_pca else fits[1]
         curves = build_curves(moments, audit, fits[0], main_fit, folds, settings.center)
     user_models = None
     if models:
-        user_models = audit_user_models(models, rows, test, moments, estimation)
+        user_models = audit_user_models(models, rows, held_out, moments, estimation)
     return Report(
         audit=audit,
         fits=fits,

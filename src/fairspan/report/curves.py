@@ -88,7 +88,7 @@ class ReportCurves:
                 "max_deviation": self.frontier.max_deviation,
             }
         return {
-            "by_dimension": self.records(name),
+            "by_dimension": self.to_records(name),
             "frontier": frontier,
             "slider": {
                 "main_step": self.main_step,
@@ -111,42 +111,68 @@ class ReportCurves:
             },
         }
 
-    def records(self, name: str) -> list[dict[str, Any]]:
+    def to_records(self, name: str) -> list[dict[str, Any]]:
         """Return one record per model, dimension and group, with the keys of audit records.
 
         They are ordered by dimension; at each, the records of PCA come first, then those of the
         main model, `name`, unless it is PCA. The status is that of the main model's fit, None for
         PCA.
         """
-        no_estimates = [GroupEstimates()] * len(self.groups)
         records = []
         for result in self.dimensions:
-            status = INFEASIBLE if result.certificate is None else str(result.certificate.status)
-            models: list[tuple[str, FloatArray, FloatArray, Sequence[GroupEstimates], str | None]]
-            models = [(PCA, result.pca_errors, result.pca_losses, result.pca_estimates, None)]
+            pca = _DimensionModel(PCA, result.pca_errors, result.pca_losses, result.pca_estimates)
+            records += pca.to_records(result, self.groups)
             if name != PCA:
-                models.append(
-                    (name, result.fair_errors, result.fair_losses, result.fair_estimates, status)
+                main = _DimensionModel(
+                    name,
+                    result.fair_errors,
+                    result.fair_losses,
+                    result.fair_estimates,
+                    INFEASIBLE if result.certificate is None else str(result.certificate.status),
                 )
-            for model, errors, losses, estimates, fit_status in models:
-                records += [
-                    {
-                        "model": model,
-                        "n_components": result.n_components,
-                        "group": group,
-                        "observed_error": none_if_nan(float(errors[g])),
-                        "observed_best_error": float(result.best_errors[g]),
-                        "observed_loss": none_if_nan(float(losses[g])),
-                        **group_estimates.expected_error.to_record("expected_error"),
-                        **group_estimates.expected_loss.to_record("expected_loss"),
-                        "state": group_estimates.state if estimates else None,
-                        "status": fit_status,
-                    }
-                    for g, (group, group_estimates) in enumerate(
-                        zip(self.groups, estimates or no_estimates, strict=True)
-                    )
-                ]
+                records += main.to_records(result, self.groups)
         return records
+
+
+@dataclass(frozen=True, eq=False)
+class _DimensionModel:
+    """Results of one model with some number of dimensions.
+
+    Attributes
+    ----------
+    name : str
+    errors, losses : (k,) arrays
+        Observed on the rows of the report.
+    estimates : sequence of k GroupEstimates
+        Empty if there are none.
+    status : str or None
+        Status of the fit; None for PCA.
+    """
+
+    name: str
+    errors: FloatArray
+    losses: FloatArray
+    estimates: Sequence[GroupEstimates]
+    status: str | None = None
+
+    def to_records(self, result: DimensionResult, groups: Sequence[Label]) -> list[dict[str, Any]]:
+        """Return one record per group; `result` has the dimension and the best errors."""
+        estimates = self.estimates or [GroupEstimates()] * len(groups)
+        return [
+            {
+                "model": self.name,
+                "n_components": result.n_components,
+                "group": group,
+                "observed_error": none_if_nan(float(self.errors[g])),
+                "observed_best_error": float(result.best_errors[g]),
+                "observed_loss": none_if_nan(float(self.losses[g])),
+                **estimates[g].expected_error.to_record("expected_error"),
+                **estimates[g].expected_loss.to_record("expected_loss"),
+                "state": estimates[g].state if self.estimates else None,
+                "status": self.status,
+            }
+            for g, group in enumerate(groups)
+        ]
 
 
 def build_curves(

@@ -21,7 +21,7 @@ from fairspan.parameters import init_parameters
 from fairspan.problem.criteria.criterion import Criterion
 from fairspan.problem.criteria.minimax import MinimaxCriterion
 from fairspan.progress import track
-from fairspan.report.fitted_criterion import PCA, FittedCriterion
+from fairspan.report.fitted_criterion import PCA, FittedCriterion, SkippedCriterion
 from fairspan.report.report_settings import PCA_CRITERION, ReportSettings
 from fairspan.rows.aggregation import Rows
 from fairspan.rows.labels import printable
@@ -43,7 +43,7 @@ _MOMENTS_ONLY_REASON = "a single set of moments gives no estimates for new rows"
 
 def fit_criteria(
     moments: GroupMoments, settings: ReportSettings, n_components: int
-) -> tuple[tuple[FittedCriterion, ...], tuple[tuple[str, str], ...]]:
+) -> tuple[tuple[FittedCriterion, ...], tuple[SkippedCriterion, ...]]:
     """Fit ordinary PCA and the criteria of a report.
 
     Returns
@@ -51,12 +51,11 @@ def fit_criteria(
     fits : tuple of FittedCriterion
         Ordinary PCA, then the criteria in the order of the settings, which begin with the main one
         unless it is PCA.
-    skipped : tuple of (str, str)
-        Names of the criteria that were not fitted, which may be infeasible or slow, with reasons.
+    skipped : tuple of SkippedCriterion
 
     Raises
     ------
-    Incompatible, InvalidInput, UnknownGroup
+    IncompatibleParameters, InvalidInput, UnknownGroup
         The main criterion is infeasible for these groups at this dimension.
     """
     # Ordinary PCA does not know the groups, so it never has group centers.
@@ -76,9 +75,9 @@ def fit_criteria(
         is_main = criterion is settings.criterion
         # Criteria without an entry are fast for any number of groups.
         max_groups = _MAX_GROUPS_BY_CRITERION.get(criterion.name, moments.n_groups)
-        is_requested = is_main or settings.criteria_requested
+        is_requested = is_main or settings.has_chosen_criteria
         if moments.n_groups > max_groups and not is_requested:
-            skipped.append((name, _NOT_COMPARED_REASON.format(max_groups)))
+            skipped.append(SkippedCriterion(name, _NOT_COMPARED_REASON.format(max_groups)))
             continue
         try:
             fit = fit_moments(
@@ -89,7 +88,8 @@ def fit_criteria(
         except (IncompatibleParameters, InvalidInput) as error:
             if is_main:  # a report without its main criterion has no subject
                 raise
-            skipped.append((name, printable("{}. {}.".format(*error.args))))
+            received, allowed, _ = error.args
+            skipped.append(SkippedCriterion(name, printable(f"{received}. {allowed}.")))
             continue
         fits.append(FittedCriterion(name, fit.subspace, fit.problem))
     return tuple(fits), tuple(skipped)

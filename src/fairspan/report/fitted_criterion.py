@@ -1,6 +1,7 @@
-"""A criterion of a report with its minimizer."""
+"""Criteria of a report: those that were fitted with their minimizers, and those that were not."""
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from fairspan.certificates.certificate import Certificate
 from fairspan.model.subspace import FairSubspace
@@ -30,3 +31,16 @@ class FittedCriterion:
     def certificate(self) -> Certificate:
         """Certificate of the subspace."""
         return self.subspace.require_certificate()
+
+
+class SkippedCriterion(NamedTuple):
+    """Criterion that was not fitted, since it is infeasible or slow.
+
+    Attributes
+    ----------
+    name : str
+    reason : str
+    """
+
+    name: str
+    reason: str

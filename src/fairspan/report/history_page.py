@@ -12,8 +12,8 @@ from fairspan.formatting.messages import counted
 from fairspan.formatting.names import join_truncated
 from fairspan.formatting.numbers import format_level
 from fairspan.monitoring.history import History
-from fairspan.report.figures import PageFigure, draw_figure
 from fairspan.report.page import content_security_policy, read_template, render_template
+from fairspan.report.svg_figures import PageFigure, draw_figure
 from fairspan.report.write_report import check_page_path
 from fairspan.rows.labels import Label
 from fairspan.storage.atomic import write_atomic
@@ -21,7 +21,7 @@ from fairspan.version import __version__
 
 # Maximum number of groups in the chart; the table has all.
 _MAX_GROUPS_DRAWN = 12
-# Panels beside each other that fit a phone.
+# Maximum number of panels beside each other on a phone.
 _MAX_PHONE_GROUPS = 2
 
 
@@ -79,7 +79,7 @@ class HistoryPage:
         """Draw the errors of the groups over the looks."""
         records = self.history.to_records()
         groups = _groups_to_draw(records)
-        drawn = [record for record in records if record["group"] in groups]
+        drawn_records = [record for record in records if record["group"] in groups]
         n_groups = len({record["group"] for record in records})
         subject = "Error of each group"
         if len(groups) < n_groups:
@@ -89,7 +89,7 @@ class HistoryPage:
             "intervals of all looks and groups hold jointly."
         )
         return draw_figure(
-            MonitorDisplay(drawn, self.history.level),
+            MonitorDisplay(drawn_records, self.history.level),
             element_prefix="h",
             caption=caption,
             alt_text=f"{subject} over {counted(len(self.history.looks), 'look')}. "
@@ -101,10 +101,11 @@ class HistoryPage:
 
 def _groups_to_draw(records: Sequence[Mapping[str, Any]]) -> set[Label]:
     """Return the groups of the chart: those with an alarm first, then the others in their order."""
-    by_group: dict[Label, bool] = {}
+    has_alarm: dict[Label, bool] = {}
     for record in records:
-        by_group[record["group"]] = by_group.get(record["group"], False) or record["is_alarm"]
-    order = sorted(by_group, key=lambda group: not by_group[group])
+        group = record["group"]
+        has_alarm[group] = has_alarm.get(group, False) or record["is_alarm"]
+    order = sorted(has_alarm, key=lambda group: not has_alarm[group])
     return set(order[:_MAX_GROUPS_DRAWN])
 
 

@@ -25,11 +25,11 @@ from fairspan.formatting.numbers import (
 )
 from fairspan.formatting.table import Table, name_to_html
 from fairspan.report import figures
-from fairspan.report.figures import PageFigure, SvgPosition, draw_figure
 from fairspan.report.report import Report
 from fairspan.report.sentence_context import sentence_context, split_findings
 from fairspan.report.shares import shares_of_variances
 from fairspan.report.slider_data import SliderStep
+from fairspan.report.svg_figures import PageFigure, SvgPosition, draw_figure
 from fairspan.report.tables.all_tables import report_tables
 from fairspan.report.tables.slider_tables import LOADING_DECIMALS, step_texts
 from fairspan.report.tables.table_columns import tied_maxima
@@ -148,11 +148,11 @@ def _user_model_tables(report: Report) -> list[Table]:
 
 
 def _display_figures(report: Report) -> list[PageFigure]:
-    drawn = []
+    page_figures = []
     for i, (name, display) in enumerate(report.displays):
         title = readable_name(name)
-        drawn.append(draw_figure(display, f"x{i}", f"{title}.", title, keep_title=True))
-    return drawn
+        page_figures.append(draw_figure(display, f"x{i}", f"{title}.", title, keep_title=True))
+    return page_figures
 
 
 def _download_json(report: Report) -> Markup:
@@ -204,8 +204,8 @@ def content_security_policy(style: str, script: str, *, has_displays: bool = Fal
     return "; ".join(
         (
             "default-src 'none'",
-            f"script-src '{_hash(script)}'",
-            f"style-src-elem '{_hash(style)}'",
+            f"script-src '{_policy_hash(script)}'",
+            f"style-src-elem '{_policy_hash(style)}'",
             "style-src-attr 'unsafe-inline'",
             *image_sources,
             "base-uri 'none'",
@@ -226,7 +226,7 @@ def json_for_script(value: object) -> Markup:
     return Markup(text.translate(_JSON_ESCAPES))
 
 
-def _hash(text: str) -> str:
+def _policy_hash(text: str) -> str:
     return "sha256-" + b64encode(sha256(text.encode()).digest()).decode()
 
 

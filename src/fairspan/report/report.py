@@ -11,6 +11,7 @@ from fairspan.auditing.audit_result import Audit
 from fairspan.auditing.group_names import format_group
 from fairspan.auditing.results import ModelResult
 from fairspan.auditing.verdict import Verdict
+from fairspan.estimator.fit_settings import DEFAULT_VARIANCE_KEPT
 from fairspan.extending import Display
 from fairspan.formatting.export import to_json_value
 from fairspan.formatting.names import display_name
@@ -18,9 +19,9 @@ from fairspan.formatting.numbers import format_level
 from fairspan.moments.group_moments import GroupMoments
 from fairspan.problem.part_parameters import reported_parameters
 from fairspan.report.curves import ReportCurves
-from fairspan.report.fitted_criterion import FittedCriterion
+from fairspan.report.fitted_criterion import FittedCriterion, SkippedCriterion
 from fairspan.report.provenance import Provenance
-from fairspan.report.report_settings import DEFAULT_VARIANCE_KEPT, ReportSettings
+from fairspan.report.report_settings import ReportSettings
 from fairspan.report.verification import verification_instructions
 from fairspan.rows.labels import printable
 from fairspan.typing import Record
@@ -70,8 +71,7 @@ class Report:
     provenance : Provenance
     moments : GroupMoments
     settings : ReportSettings
-    skipped_criteria : tuple of (str, str)
-        Criteria that were not fitted, with reasons.
+    skipped_criteria : tuple of SkippedCriterion
     user_models : UserModels or None
     displays : tuple of (str, Display)
         Additional displays with their names.
@@ -83,7 +83,7 @@ class Report:
     provenance: Provenance
     moments: GroupMoments
     settings: ReportSettings
-    skipped_criteria: tuple[tuple[str, str], ...] = ()
+    skipped_criteria: tuple[SkippedCriterion, ...] = ()
     user_models: UserModels | None = None
     displays: tuple[tuple[str, Display], ...] = ()
 
@@ -203,9 +203,7 @@ class Report:
                 "certificates": [
                     {"model": fit.name, **fit.certificate.to_dict()} for fit in self.fits
                 ],
-                "skipped_criteria": [
-                    {"name": name, "reason": reason} for name, reason in self.skipped_criteria
-                ],
+                "skipped_criteria": [skipped._asdict() for skipped in self.skipped_criteria],
                 **self.curves.to_dict(self.main.name, self.feature_names),
                 "user_models": user_models,
                 "verification": self.verification,

@@ -35,32 +35,43 @@ def read_user_models(models: object, moments: GroupMoments) -> list[AuditedModel
     """
     read_models = audited_models(models, moments.n_features)
     names = {model.name for model in read_models}
+    # Baselines by dimension, center and whether features are scaled.
     baselines: dict[tuple[int, str, bool], AuditedModel] = {}
     user_models = []
     for model in read_models:
         subspace = model.subspace
-        # Of models without a baseline, a fair one has a certificate and is not marked as PCA.
-        if model.baseline is None and not model.is_pca and subspace.certificate is not None:
-            d = subspace.dimension
-            center = subspace.center
-            is_scaled = subspace.is_scaled
-            key = (d, center, is_scaled)
-            if key not in baselines:
-                check_n_components(d, moments.n_features)
-                name = "PCA"
-                if name in names:  # names of audited models are distinct
-                    name = f"PCA of {model.name}"
-                names.add(name)
-                baselines[key] = audited_pca(moments, d, center, scale=is_scaled, name=name)
-            model = replace(model, baseline=baselines[key].name)
-        user_models.append(model)
+        is_fair = subspace.certificate is not None and not model.is_pca
+        if model.baseline is not None or not is_fair:
+            user_models.append(model)
+            continue
+        key = (subspace.dimension, subspace.center, subspace.is_scaled)
+        if key not in baselines:
+            # Names of audited models are distinct.
+            name = "PCA" if "PCA" not in names else f"PCA of {model.name}"
+            names.add(name)
+            baselines[key] = _baseline_for(subspace, moments, name)
+        user_models.append(replace(model, baseline=baselines[key].name))
     return [*user_models, *baselines.values()]
+
+
+def _baseline_for(subspace: FairSubspace, moments: GroupMoments, name: str) -> AuditedModel:
+    """Ordinary PCA with the dimension, center and scale of a fair model.
+
+    Raises
+    ------
+    InvalidParameter
+        The model has more components than the rows have features.
+    """
+    check_n_components(subspace.dimension, moments.n_features)
+    return audited_pca(
+        moments, subspace.dimension, subspace.center, scale=subspace.is_scaled, name=name
+    )
 
 
 def audit_user_models(
     models: Sequence[AuditedModel],
     rows: Rows | None,
-    test: Rows | None,
+    held_out: Rows | None,
     moments: GroupMoments,
     estimation: EstimationOptions,
 ) -> UserModels:
@@ -71,8 +82,8 @@ def audit_user_models(
     models : sequence of AuditedModel
     rows : Rows or None
         Rows of the report; None if it was made from moments only.
-    test : Rows or None
-        Held-out rows, used if given.
+    held_out : Rows or None
+        Held-out rows, on which the models are then audited.
     moments : GroupMoments
         Moments of the report's rows.
     estimation : EstimationOptions
@@ -82,9 +93,9 @@ def audit_user_models(
     UserModels
         Observed values within their rounding error bounds are zero.
     """
-    if test is not None:
+    if held_out is not None:
         # The moments of held-out rows are not known yet, and these rows have no classes.
-        audit = audit_rows(models, test, moments=None, options=estimation)
+        audit = audit_rows(models, held_out, moments=None, options=estimation)
     elif rows is not None:
         audit = audit_rows(models, rows, moments, options=estimation)
     else:
@@ -92,8 +103,7 @@ def audit_user_models(
     by_name = {model.name: model for model in models}
     descriptions = tuple(_describe_model(by_name[result.name]) for result in audit.models)
     results = tuple(map(zero_negligible_results, audit.models))
-    is_held_out = test is not None
-    return UserModels(replace(audit, models=results), descriptions, held_out=is_held_out)
+    return UserModels(replace(audit, models=results), descriptions, held_out=held_out is not None)
 
 
 def _describe_model(model: AuditedModel) -> str:

@@ -16,8 +16,6 @@ from fairspan.problem.criteria.criterion_catalog import get_criterion
 from fairspan.problem.part_parameters import check_n_components
 
 PCA_CRITERION = "total_error"
-# Share of every group's variance that the main criterion keeps if no dimension is requested.
-DEFAULT_VARIANCE_KEPT = 0.9
 
 
 @dataclass(frozen=True)
@@ -30,7 +28,7 @@ class ReportSettings:
         Main criterion.
     criteria : tuple of Criterion
         Criteria to compare, the main one first; without ordinary PCA.
-    criteria_requested : bool
+    has_chosen_criteria : bool
         Whether the user chose the criteria to compare.
     n_components : int, float or None
         Number of dimensions, or share of every group's variance that the main criterion must keep
@@ -45,7 +43,7 @@ class ReportSettings:
 
     criterion: Criterion
     criteria: tuple[Criterion, ...]
-    criteria_requested: bool
+    has_chosen_criteria: bool
     n_components: int | float | None
     center: Center
     scale: bool
@@ -53,7 +51,7 @@ class ReportSettings:
     estimation: EstimationOptions = DEFAULT_OPTIONS
 
     @classmethod
-    def validated(
+    def parse(
         cls,
         criterion: object,
         criteria: Sequence[object] | None,
@@ -61,7 +59,7 @@ class ReportSettings:
         center: Any,
         scale: Any,
         displays: Sequence[object] | None = None,
-        estimates: EstimationOptions = DEFAULT_OPTIONS,
+        estimation: EstimationOptions = DEFAULT_OPTIONS,
     ) -> "ReportSettings":
         """Validate the settings, and resolve the names of criteria.
 
@@ -79,7 +77,7 @@ class ReportSettings:
             Whether features are divided by their pooled standard deviation.
         displays : sequence of str or Display, optional
             Additional displays.
-        estimates : EstimationOptions
+        estimation : EstimationOptions
 
         Raises
         ------
@@ -89,19 +87,14 @@ class ReportSettings:
         Examples
         --------
         >>> compare = ["minimax_loss"]
-        >>> settings = ReportSettings.validated("error_gap", compare, None, "global", False)
+        >>> settings = ReportSettings.parse("error_gap", compare, None, "global", False)
         >>> [criterion.name for criterion in settings.criteria]
         ['error_gap', 'minimax_loss']
         """
         main = get_criterion(criterion)
         requested_displays = _check_sequence("displays", () if displays is None else displays)
         for display in requested_displays:
-            # A display given by name or import path is created after the fit: only check that its
-            # class is known. Other displays were created by the caller.
-            if isinstance(display, str | registry.ExternalObject):
-                registry.get_factory("display", display, DISPLAYS.__getitem__)
-            else:
-                registry.resolve_object("display", display, Display, DISPLAYS.__getitem__)
+            _check_display(display)
         check_center(center)
         check_bool("scale", scale)
         is_share = isinstance(n_components, float) and 0 < n_components < 1
@@ -122,12 +115,12 @@ class ReportSettings:
         return cls(
             criterion=main,
             criteria=tuple(compared),
-            criteria_requested=criteria is not None,
+            has_chosen_criteria=criteria is not None,
             n_components=n_components,
             center=center,
             scale=bool(scale),
             displays=tuple(requested_displays),
-            estimation=estimates,
+            estimation=estimation,
         )
 
     @property
@@ -144,6 +137,21 @@ class ReportSettings:
         """
         if self.n_components is not None:
             check_n_components(self.n_components, n_features, allow_fraction=True)
+
+
+def _check_display(display: object) -> None:
+    """Check that a display is known by its name or import path, or is one already.
+
+    A display given by name or import path is created after the fit, so only its class is looked up.
+
+    Raises
+    ------
+    InvalidParameter, InvalidType
+    """
+    if isinstance(display, str | registry.ExternalObject):
+        registry.get_factory("display", display, DISPLAYS.__getitem__)
+    else:
+        registry.resolve_object("display", display, Display, DISPLAYS.__getitem__)
 
 
 def _check_sequence(name: str, value: object) -> Sequence[object]:

@@ -150,7 +150,7 @@ def write_report(
         Invalid rows, or a single group.
     InvalidParameter, InvalidType
         An invalid setting, or a path that cannot be written.
-    Incompatible
+    IncompatibleParameters
         The main criterion is infeasible for these groups at this dimension.
     MissingDependency
         jinja2 or matplotlib is not installed.
@@ -179,7 +179,7 @@ def write_report(
         criterion, compare, n_components, center, scale, displays, estimation
     )
     # Settings are checked before rows are read; those that a model determines are set below.
-    settings = requested.validated()
+    settings = requested.parse()
     _check_arguments(models, test, name, title, has_clusters=has_clusters)
     encoded = None if X is None or models is None else encode_rows(models, X)
     if encoded is not None:
@@ -211,14 +211,14 @@ def write_report(
     check_page_path(path, X)
     arguments = _RowArguments(X, sensitive_features, y, clusters, sample_weight, on_missing)
     if moments is None:
-        described = arguments.read(models, settings, limit)
+        table = arguments.read_rows(models, settings, limit)
     else:
-        described = arguments.replaced_by(moments, models)
+        table = arguments.use_moments(moments, models)
         check_one_assignment(repeats)
     provenance = provenance_of_call(
         X,
         sensitive_features,
-        described.fingerprint,
+        table.fingerprint,
         sample_weight=sample_weight,
         max_groups=max_groups,
         on_missing=on_missing,
@@ -238,13 +238,13 @@ def write_report(
         level=level,
         materiality=materiality,
     )
-    user_models = [] if models is None else read_user_models(models, described.moments)
+    user_models = [] if models is None else read_user_models(models, table.moments)
     if user_models:
-        settings = requested.completed_by(user_models[0].subspace).validated()
+        settings = requested.with_model_settings(user_models[0].subspace).parse()
     with caller_remedies({} if test is None else row_remedies(test[0])):
         held_out = _open_test_rows(test, on_missing, restriction_columns(models))
-        data = ReportData(described.moments, described.rows, held_out)
-        report = make_report(data, settings, provenance, user_models)
+        data = ReportData(table.moments, table.rows, held_out)
+        report = build_report_with_displays(data, settings, provenance, user_models)
     write_page(path, report)
     return report.to_dict()
 
@@ -261,7 +261,7 @@ class _RequestedSettings:
     displays: Sequence[object] | None
     estimation: EstimationOptions
 
-    def completed_by(self, model: FairSubspace) -> "_RequestedSettings":
+    def with_model_settings(self, model: FairSubspace) -> "_RequestedSettings":
         """Return the settings with those of a model in place of those that were not given."""
         return replace(
             self,
@@ -270,27 +270,36 @@ class _RequestedSettings:
             scale=model.is_scaled if self.scale is None else self.scale,
         )
 
-    def validated(self) -> ReportSettings:
-        """Return the settings, with defaults for those that were not given.
+    def parse(self) -> ReportSettings:
+        """Return the checked settings, with defaults for those that were not given.
 
         Raises
         ------
         InvalidParameter, InvalidType
         """
-        return ReportSettings.validated(
+        return ReportSettings.parse(
             self.criterion,
             self.compare,
             self.n_components,
             center="global" if self.center is None else self.center,
             scale=False if self.scale is None else self.scale,
             displays=self.displays,
-            estimates=self.estimation,
+            estimation=self.estimation,
         )
 
 
 @dataclass(frozen=True, eq=False)
-class _DescribedRows:
-    """Moments that a report describes, the rows unless it has moments only, and their SHA-256."""
+class _ReportTable:
+    """Table that a report is about.
+
+    Attributes
+    ----------
+    moments : GroupMoments
+    rows : Rows or None
+        Rows of these moments; None if moments were passed.
+    fingerprint : str or None
+        SHA-256 of the rows, or of the moments; None for remote rows.
+    """
 
     moments: GroupMoments
     rows: Rows | None
@@ -308,7 +317,9 @@ class _RowArguments:
     sample_weight: WeightsLike
     on_missing: OnMissing
 
-    def read(self, models: object, settings: ReportSettings, limit: GroupLimit) -> _DescribedRows:
+    def read_rows(
+        self, models: object, settings: ReportSettings, limit: GroupLimit
+    ) -> _ReportTable:
         """Open the rows, and read their moments.
 
         `models` are those of the user, whose restrictions may need further columns.
@@ -337,14 +348,19 @@ class _RowArguments:
             rows = match_groups(rows, known_labels_of(models))
             settings.check_size(rows.n_features)
             moments = compute_group_moments(rows, limit)
-            return _DescribedRows(moments, rows, compute_fingerprint(rows))
+            return _ReportTable(moments, rows, compute_fingerprint(rows))
 
-    def replaced_by(self, moments: GroupMoments, models: object) -> _DescribedRows:
-        """Take moments in place of rows, none of which may be given."""
-        given = (self.X, self.sensitive_features, self.y, self.clusters, self.sample_weight)
-        _check_moments_only(given, moments)
+    def use_moments(self, moments: GroupMoments, models: object) -> _ReportTable:
+        """Use moments instead of rows, which must all be None.
+
+        Raises
+        ------
+        InvalidInput, InvalidType
+        """
+        row_arguments = (self.X, self.sensitive_features, self.y, self.clusters, self.sample_weight)
+        _check_moments_only(row_arguments, moments)
         matched = moments.matched_to(known_labels_of(models))
-        return _DescribedRows(matched, None, sha256_of_bytes(matched.to_bytes()))
+        return _ReportTable(matched, None, sha256_of_bytes(matched.to_bytes()))
 
 
 @dataclass(frozen=True, eq=False)
@@ -368,7 +384,7 @@ class ReportData:
     max_memory: int | None = None
 
 
-def make_report(
+def build_report_with_displays(
     data: ReportData,
     settings: ReportSettings,
     provenance: Provenance,
@@ -387,7 +403,7 @@ def make_report(
         settings,
         provenance,
         models=user_models,
-        test=held_out,
+        held_out=held_out,
         max_memory=data.max_memory,
     )
     return add_displays(report)
@@ -406,9 +422,8 @@ def _open_test_rows(
 ) -> Rows | None:
     """Open held-out rows, with their clusters if there is a third element; None without any.
 
-    Held-out rows have no sample weights.
-
-    `attributes` are columns that the models' restrictions need in addition to the features.
+    Held-out rows have no sample weights. `attributes` are columns that the models' restrictions
+    need in addition to the features.
     """
     if test is None:
         return None
@@ -435,9 +450,13 @@ def add_displays(report: Report) -> Report:
             estimator = _main_estimator(report)
         # A name is replaced by the display that its class computes from the estimator; for another
         # object, only its type is checked.
-        no_parameters = None
         display = resolve_object(
-            "display", requested, Display, DISPLAYS.__getitem__, no_parameters, estimator
+            "display",
+            requested,
+            Display,
+            DISPLAYS.__getitem__,
+            None,  # displays have no parameters here
+            estimator,
         )
         name = requested if isinstance(requested, str) else type(display).__name__
         displays.append((name, cast(Display, display)))

@@ -38,15 +38,17 @@ def missing_remedies(
     }
 
 
-def python_remedies(call: str = "{}") -> dict[Cause, str]:
+def python_remedies(call: str = "{}", *, allows_em: bool = True) -> dict[Cause, str]:
     """Return remedies for a function with an argument `on_missing`.
 
     Parameters
     ----------
     call : str
         Call that takes the argument, such as "FairPCA({})"; by default the function itself.
+    allows_em : bool
+        Whether the value "em" is allowed.
     """
-    return missing_remedies(call.format('on_missing="{}"'))
+    return missing_remedies(call.format('on_missing="{}"'), allows_em=allows_em)
 
 
 MEMORY_REMEDIES = {

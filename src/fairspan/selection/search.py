@@ -5,6 +5,7 @@ import time
 import warnings
 from collections.abc import Callable, Container, Sized
 from copy import deepcopy
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, cast
 
@@ -25,6 +26,25 @@ from fairspan.typing import FloatArray, IntegerArray
 
 # Names in scikit-learn's table of what is measured in each pull.
 _MEASUREMENTS = ("test_score", "fit_time", "score_time")
+
+
+@dataclass(frozen=True)
+class _Pull:
+    """Result of one fit of a setting on one split.
+
+    Attributes
+    ----------
+    measurements : tuple of float
+        Score, and the times to fit and to score in seconds.
+    failure : str
+        Why the fit or its score failed; empty if it did not.
+    is_type_error : bool
+        Whether the model received an unsupported type.
+    """
+
+    measurements: tuple[float, ...]
+    failure: str = ""
+    is_type_error: bool = False
 
 
 class UCB1SearchCV(BaseSearchCV):  # type: ignore[misc]
@@ -265,20 +285,15 @@ class UCB1SearchCV(BaseSearchCV):  # type: ignore[misc]
         results: dict[str, object] = {}
         while len(arms) < self.n_pulls and len(errors) < len(settings):
             arm = select_arm(scores, counts, errors)
-            start = time.perf_counter()
-            try:
-                results = self._evaluate(evaluate_candidates, settings[arm], int(counts[arm]))
-                columns = [cast(FloatArray, results[f"mean_{kind}"]) for kind in _MEASUREMENTS]
-                measured = [float(column[-1]) for column in columns]
-                if not np.isfinite(measured[0]):
-                    errors[arm] = f"The score is {measured[0]}, not a finite number"
-            # A model may raise anything: the failure is recorded and the search continues.
-            except Exception as error:
-                errors[arm] = f"{type(error).__name__}: {error}"
-                if isinstance(error, TypeError):
-                    type_errors.add(arm)
-                measured = [np.nan, time.perf_counter() - start, 0.0]
-            measurements[:, arm, counts[arm]] = measured
+            # scikit-learn extends and returns the same table for each pull.
+            pull, results = self._pull(
+                evaluate_candidates, settings[arm], int(counts[arm]), results
+            )
+            if pull.failure:
+                errors[arm] = pull.failure
+            if pull.is_type_error:
+                type_errors.add(arm)
+            measurements[:, arm, counts[arm]] = pull.measurements
             counts[arm] += 1
             arms.append(arm)
         if len(errors) == len(settings):
@@ -290,6 +305,41 @@ class UCB1SearchCV(BaseSearchCV):  # type: ignore[misc]
         self.n_pulls_ = len(arms)
         self.arms_ = np.array(arms, dtype=np.int64)
         self.errors_ = dict(sorted(errors.items()))
+
+    def _pull(
+        self,
+        evaluate_candidates: Callable[..., dict[str, object]],
+        setting: dict[str, object],
+        split_number: int,
+        results: dict[str, object],
+    ) -> tuple[_Pull, dict[str, object]]:
+        """Fit and score a setting on one split, and record a failure instead of raising it.
+
+        Parameters
+        ----------
+        evaluate_candidates, setting, split_number
+            See :meth:`_evaluate`.
+        results : dict
+            Table of scikit-learn of all pulls so far.
+
+        Returns
+        -------
+        _Pull
+        dict
+            The table with this pull, unless it failed.
+        """
+        start = time.perf_counter()
+        try:
+            results = self._evaluate(evaluate_candidates, setting, split_number)
+        # A model may raise anything: the failure is recorded and the search continues.
+        except Exception as error:
+            measurements = (np.nan, time.perf_counter() - start, 0.0)
+            failure = f"{type(error).__name__}: {error}"
+            return _Pull(measurements, failure, isinstance(error, TypeError)), results
+        columns = [cast(FloatArray, results[f"mean_{kind}"]) for kind in _MEASUREMENTS]
+        score, *times = (float(column[-1]) for column in columns)
+        failure = "" if np.isfinite(score) else f"The score is {score}, not a finite number"
+        return _Pull((score, *times), failure), results
 
     def _evaluate(
         self,

@@ -71,20 +71,21 @@ class HalfCounter(Aggregator[dict[Label, IntegerArray]]):
 
     def aggregate(self, rows: RowSource) -> dict[Label, IntegerArray] | None:
         """Return the counts of each label, (2,)."""
-        coder = LabelEncoder()
+        encoder = LabelEncoder()
         counts: dict[Label, IntegerArray] = {}
         row_offset = row_metadata(rows).row_offset
         for block in rows.blocks():
             assert block.groups is not None
-            codes = coder.encode(block.groups, block.first_row)
+            codes = encoder.encode(block.groups, block.first_row)
             halves = self.halves.assign(block.positions, block.clusters, row_offset)
             is_counted = np.ones(len(codes), dtype=bool)
             if block.weights is not None:
                 is_counted = block.weights > 0
-            labels = coder.labels
+            labels = encoder.labels
+            # One number for each pair of label and half.
             pairs = 2 * codes[is_counted] + halves[is_counted]
-            by_pair = np.bincount(pairs, minlength=2 * len(labels)).reshape(-1, 2)
-            for label, added in zip(labels, by_pair, strict=True):
+            block_counts = np.bincount(pairs, minlength=2 * len(labels)).reshape(-1, 2)
+            for label, added in zip(labels, block_counts, strict=True):
                 counts[label] = counts.get(label, np.zeros(2, dtype=np.int64)) + added
         return counts or None
 
@@ -144,7 +145,7 @@ class CellCounts:
         """Number of rows in each half, (2,)."""
         return np.asarray(sum(self.counts.values()))
 
-    def of(self, conjunction: Conjunction) -> IntegerArray:
+    def count(self, conjunction: Conjunction) -> IntegerArray:
         """Return the number of rows of a conjunction in each half, (2,)."""
         return self._project(conjunction.attributes)[conjunction.values]
 
@@ -164,19 +165,19 @@ class CellCounts:
 
         A conjunction that has all rows, or the same as one of fewer attributes, is omitted.
         """
-        found: list[Conjunction] = []
-        size_of: dict[Conjunction, int] = {}
+        selected: list[Conjunction] = []
+        sizes: dict[Conjunction, int] = {}
         n_rows = int(self.total.sum())
         for depth in range(1, min(max_depth, len(self.names)) + 1):
             for attributes in combinations(range(len(self.names)), depth):
                 for values, counts in self._project(attributes).items():
                     conjunction = Conjunction(attributes, values)
                     size = int(counts.sum())
-                    size_of[conjunction] = size
-                    sizes_of_parents = [size_of[parent] for parent in conjunction.parents]
-                    if min_rows <= size < min([n_rows, *sizes_of_parents]):
-                        found.append(conjunction)
-        return found
+                    sizes[conjunction] = size
+                    parent_sizes = [sizes[parent] for parent in conjunction.parents]
+                    if min_rows <= size < min([n_rows, *parent_sizes]):
+                        selected.append(conjunction)
+        return selected
 
     def _project(self, attributes: Sequence[int]) -> dict[Cell, IntegerArray]:
         """Sum the counts over all other attributes."""

@@ -4,17 +4,24 @@ from collections.abc import Mapping, Sequence
 
 from fairspan.auditing.encoded_rows import encode_rows
 from fairspan.auditing.estimation_options import EstimationOptions, estimation_options
-from fairspan.auditing.in_sample import MAX_P_VALUE
+from fairspan.auditing.in_sample import MAX_P_VALUE, InSampleStatus
 from fairspan.auditing.intervals import DEFAULT_LEVEL
 from fairspan.auditing.models import AuditedModel, read_model, restriction_columns
-from fairspan.errors import IncompatibleParameters, InvalidInput, caller_remedies
+from fairspan.errors import (
+    Cause,
+    IncompatibleParameters,
+    InvalidInput,
+    caller_argument_names,
+    caller_remedies,
+)
 from fairspan.linalg.memory import explain_memory_errors
 from fairspan.moments.dropped_rows import no_complete_rows_error
-from fairspan.parameters import check_choice, check_integer
+from fairspan.parameters import check_bool, check_choice, check_integer
 from fairspan.rows.aggregation import Rows, aggregate, with_row_offsets
 from fairspan.rows.folds import Folds, RowsOutsideFold
-from fairspan.rows.opening import open_rows, row_remedies
+from fairspan.rows.opening import is_row_source, open_rows
 from fairspan.rows.protocol import row_metadata
+from fairspan.rows.row_remedies import python_remedies
 from fairspan.slices.conjunctions import CellCounts, Conjunction, HalfCounter
 from fairspan.slices.slice_losses import (
     ConfirmedFigures,
@@ -23,7 +30,7 @@ from fairspan.slices.slice_losses import (
     in_sample_status,
     search_losses,
 )
-from fairspan.slices.slice_rows import by_attributes
+from fairspan.slices.slice_rows import group_by_attributes
 from fairspan.slices.slice_search import Slice, SliceSearch, sort_slices
 from fairspan.typing import LabelsLike, TableLike, WeightsLike
 
@@ -35,6 +42,7 @@ _N_FOLDS = 10
 # Added to the seed of the folds for the halves, which must not depend on the folds within them.
 _SEED_OF_HALVES = 2**20
 _ON_MISSING = ("error", "drop")
+_CALL = "find_slices(..., {})"
 
 
 @explain_memory_errors()
@@ -51,6 +59,7 @@ def find_slices(
     materiality: float = 0.01,
     random_state: object = 0,
     on_missing: str = "error",
+    force: bool = False,
 ) -> SliceSearch:
     """Find slices of the rows, conjunctions of attributes, that lose most under a model.
 
@@ -83,6 +92,10 @@ def find_slices(
         Seed or generator of the halves and folds.
     on_missing : {"error", "drop"}
         Treatment of rows in which a feature or an attribute is missing.
+    force : bool
+        Accept rows that seem to be those of the fit, since the model fits them unusually closely:
+        about one in 200 to 500 tables of new rows does. Rows that are known to be those of the fit,
+        as their number and mean are the same, are refused all the same.
 
     Returns
     -------
@@ -92,7 +105,7 @@ def find_slices(
     Raises
     ------
     InvalidInput
-        Invalid rows, rows of the fit, or an attribute of more than 100 values.
+        Invalid rows, rows of the fit (unless `force`), or an attribute of more than 100 values.
     InvalidType
         A model of an unsupported type, or not fitted.
     IncompatibleParameters
@@ -129,8 +142,8 @@ def find_slices(
     ...     return X, attributes
     >>> X, _ = draw_rows(0)
     >>> model = fs.FairPCA(2, missing_groups="ignore").fit(X)
-    >>> found = fs.find_slices(model, *draw_rows(1))
-    >>> [each.name for each in found.confirmed]
+    >>> search = fs.find_slices(model, *draw_rows(1))
+    >>> [lossy.name for lossy in search.confirmed]
     ['attribute 0=yes & attribute 1=yes']
     """
     encoded = encode_rows(model, X)
@@ -147,6 +160,7 @@ def find_slices(
             materiality=materiality,
             random_state=random_state,
             on_missing=on_missing,
+            force=force,
         )
     if attributes is None:
         raise InvalidInput(
@@ -157,10 +171,13 @@ def find_slices(
     check_integer("max_depth", max_depth)
     check_integer("min_rows", min_rows, minimum=2)
     check_choice("on_missing", on_missing, _ON_MISSING)
+    check_bool("force", force)
     options = estimation_options(
         _N_FOLDS, level, materiality, random_state, has_clusters=clusters is not None
     )
-    with caller_remedies(row_remedies(X, "find_slices(..., {})")):
+    # Rows are read with the attributes as their groups.
+    argument_names = caller_argument_names({"sensitive_features": "attributes"})
+    with argument_names, caller_remedies(_remedies(X)):
         rows = open_rows(
             X,
             attributes,
@@ -170,48 +187,107 @@ def find_slices(
             attributes=restriction_columns(model),
         )
         audited = read_model(_MODEL_NAME, model, rows.n_features)
-        return _search(_checked_projection(audited), rows, max_depth, min_rows, options)
+        _check_projection(audited)
+        if audited.subspace.feature_names is not None:
+            rows = rows.select_features(audited.subspace.feature_names)
+        if not options.has_clusters:
+            # Rows are assigned to halves and folds by their positions.
+            rows = with_row_offsets(rows)
+        halves = Folds(2, options.seed + _SEED_OF_HALVES)
+        counts = _count_cells(rows, halves)
+        _check_new_rows(in_sample_status(audited, rows, counts, options), force=force)
+        conjunctions = counts.conjunctions(max_depth, min_rows)
+        return _search(audited, rows, halves, counts, conjunctions, options)
 
 
-def _checked_projection(model: AuditedModel) -> AuditedModel:
+def _remedies(X: TableLike) -> dict[Cause, str]:
+    """Return remedies for errors in rows; open rows keep those of the function that opened them."""
+    if is_row_source(X):
+        return {}
+    return python_remedies(_CALL, allows_em=False)
+
+
+def _check_projection(model: AuditedModel) -> None:
+    """Check that the model is a projection, whose errors have a smallest value for each slice.
+
+    Raises
+    ------
+    IncompatibleParameters
+    """
     if model.row_model is not None:
         raise IncompatibleParameters(
             "The model is not a projection, so that no subspace is the best one for a slice",
             "Allowed: projections, such as a FairPCA or a PCA",
             "Audit it with groups of interest: audit(model, X, groups)",
         )
-    return model
 
 
-def _search(
-    model: AuditedModel, rows: Rows, max_depth: int, min_rows: int, options: EstimationOptions
-) -> SliceSearch:
-    """Search one half of the rows, and test the slices found in the other."""
-    if model.subspace.feature_names is not None:
-        rows = rows.select_features(model.subspace.feature_names)
-    if not options.has_clusters:
-        rows = with_row_offsets(rows)  # rows are assigned to halves and folds by their positions
-    halves = Folds(2, options.seed + _SEED_OF_HALVES)
+def _count_cells(rows: Rows, halves: Folds) -> CellCounts:
+    """Count the rows of each combination of attributes in both halves.
+
+    Raises
+    ------
+    InvalidInput
+        There are no complete rows, or an attribute has too many values.
+    """
     counts_by_label = aggregate(rows, HalfCounter(halves))
     if counts_by_label is None:
         raise no_complete_rows_error(rows, 0)
-    counts = CellCounts.from_labels(counts_by_label, row_metadata(rows).group_columns)
-    status = in_sample_status(model, rows, counts, options)
-    if status.in_sample:
-        raise InvalidInput(
+    return CellCounts.from_labels(counts_by_label, row_metadata(rows).group_columns)
+
+
+def _check_new_rows(status: InSampleStatus, *, force: bool) -> None:
+    """Check that the model was not fitted to the rows; `force` accepts those that only seem so.
+
+    Raises
+    ------
+    InvalidInput
+    """
+    if not status.in_sample or (status.inferred and force):
+        return
+    received = "These rows are those of the fit"
+    remedy = (
+        "Split the rows before the fit (sklearn.model_selection.train_test_split), and pass those "
+        "that were left out"
+    )
+    if status.inferred:
+        received = (
             "The model fits these rows more closely than it would fit new ones (p < "
             f"{MAX_P_VALUE:g}), so that they seem to be those of the fit, or to overlap with them"
-            if status.inferred
-            else "These rows are those of the fit",
-            "Allowed: rows that the model was not fitted to, whose losses tell of new rows",
-            "Split the rows before the fit (sklearn.model_selection.train_test_split), and pass "
-            "those that were left out",
         )
-    conjunctions = counts.conjunctions(max_depth, min_rows)
-    # Of the two folds, the first is searched, and the second confirms.
+        remedy += "; if none of these rows was fitted, pass force=True"
+    raise InvalidInput(
+        received,
+        "Allowed: rows that the model was not fitted to, whose losses tell of new rows",
+        remedy,
+    )
+
+
+def _search(
+    model: AuditedModel,
+    rows: Rows,
+    halves: Folds,
+    counts: CellCounts,
+    conjunctions: Sequence[Conjunction],
+    options: EstimationOptions,
+) -> SliceSearch:
+    """Search one half of the rows, and test the slices that lose most there in the other.
+
+    Parameters
+    ----------
+    model : AuditedModel
+    rows : Rows
+        Rows whose groups are the combinations of all attributes.
+    halves : Folds
+        Two folds, of which the first is searched, and the second confirms.
+    counts : CellCounts
+    conjunctions : sequence of Conjunction
+        Slices to search.
+    options : EstimationOptions
+    """
     losses: dict[Conjunction, SearchedLoss] = {}
     searched_rows = RowsOutsideFold(rows, halves, 1)
-    for disjoint in by_attributes(conjunctions).values():
+    for disjoint in group_by_attributes(conjunctions).values():
         losses |= search_losses(model, searched_rows, disjoint, options)
     candidates = _select_candidates(losses, options.materiality)
     figures = _confirm(model, RowsOutsideFold(rows, halves, 0), candidates, options)
@@ -260,7 +336,7 @@ def _confirm(
     """
     parts = [
         ConfirmingRows(model, rows, disjoint, options)
-        for disjoint in by_attributes(candidates).values()
+        for disjoint in group_by_attributes(candidates).values()
     ]
 
     def test(n_tests: int) -> dict[Conjunction, ConfirmedFigures]:
@@ -270,15 +346,16 @@ def _confirm(
     confirmed: set[Conjunction] = set()
     latest = figures
     while True:
-        newly_confirmed = {key for key, each in latest.items() if each.is_harmed} - confirmed
+        harmed = {conjunction for conjunction, result in latest.items() if result.is_harmed}
+        newly_confirmed = harmed - confirmed
         confirmed |= newly_confirmed
         n_left = len(candidates) - len(confirmed)
         if not newly_confirmed or not n_left:
             break
         latest = test(n_left)
-    return {
-        key: each.with_confirmation() if key in confirmed else each for key, each in figures.items()
-    }
+    for conjunction in confirmed:
+        figures[conjunction] = figures[conjunction].with_confirmation()
+    return figures
 
 
 def _make_slice(
@@ -288,7 +365,7 @@ def _make_slice(
     confirmed: ConfirmedFigures,
 ) -> Slice:
     """Combine the figures of a slice in both halves."""
-    n_rows = counts.of(conjunction)
+    n_rows = counts.count(conjunction)
     names = [counts.names[attribute] for attribute in conjunction.attributes]
     estimates = confirmed.estimates
     return Slice(

@@ -121,7 +121,7 @@ def search_losses(
 
     Slices with too few rows have none.
     """
-    slice_rows = SliceRows.of_conjunctions(rows, conjunctions)
+    slice_rows = SliceRows.from_conjunctions(rows, conjunctions)
     folded = _fold(model, slice_rows, len(conjunctions) + 1, options)
     folds = folded.fold_moments
     assert isinstance(folds, DenseFoldMoments)
@@ -174,7 +174,7 @@ class ConfirmingRows:
     ) -> None:
         self._conjunctions = conjunctions
         self._options = options
-        slice_rows = SliceRows.of_conjunctions(rows, conjunctions)
+        slice_rows = SliceRows.from_conjunctions(rows, conjunctions)
         folded = _fold(model, slice_rows, len(conjunctions) + 1, options)
         self._labels = list(folded.fold_moments.total.labels)
         self._errors: GroupErrors = group_errors(model.subspace, folded.fold_moments.total)

@@ -1,6 +1,6 @@
 """Rows whose groups are slices."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Self
 
@@ -35,11 +35,10 @@ class SliceRows(WrappedRows):
     labels: Mapping[Cell, Label]
 
     @classmethod
-    def of_conjunctions(cls, rows: Rows, conjunctions: Iterable[Conjunction]) -> Self:
+    def from_conjunctions(cls, rows: Rows, conjunctions: Sequence[Conjunction]) -> Self:
         """Return rows numbered by conjunctions of the same attributes, in their order."""
-        listed = list(conjunctions)
-        numbers = {conjunction.values: number for number, conjunction in enumerate(listed)}
-        return cls(rows, listed[0].attributes, numbers)
+        numbers = {conjunction.values: number for number, conjunction in enumerate(conjunctions)}
+        return cls(rows, conjunctions[0].attributes, numbers)
 
     def change_block(self, block: RowBlock) -> RowBlock:
         """Return the block with the label of the slice of each row as its group."""
@@ -55,7 +54,7 @@ class SliceRows(WrappedRows):
         return self.labels.get(select_values(cell, self.attributes), OTHER_ROWS)
 
 
-def by_attributes(
+def group_by_attributes(
     conjunctions: Iterable[Conjunction],
 ) -> Mapping[tuple[int, ...], list[Conjunction]]:
     """Group conjunctions by their attributes: those of each group have no row in common."""

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import isnan
 from typing import Any
 
 from fairspan.auditing.estimates import State
@@ -124,7 +125,7 @@ class SliceSearch:
     @property
     def confirmed(self) -> tuple[Slice, ...]:
         """Slices whose loss is confirmed; empty if there are none."""
-        return tuple(each for each in self.slices if each.is_confirmed)
+        return tuple(lossy for lossy in self.slices if lossy.is_confirmed)
 
     @property
     def conclusion(self) -> str:
@@ -145,7 +146,7 @@ class SliceSearch:
         if not self.confirmed:
             return f"{tested}. None is confirmed to lose more than it must."
         names = join_truncated(
-            [f"'{printable(each.name)}'" for each in self.confirmed], _MAX_NAMED_SLICES
+            [f"'{printable(lossy.name)}'" for lossy in self.confirmed], _MAX_NAMED_SLICES
         )
         if len(self.confirmed) == 1:
             return f"{tested}. One is confirmed to lose more than it must: {names}."
@@ -155,7 +156,7 @@ class SliceSearch:
 
     def to_records(self) -> list[dict[str, Any]]:
         """Return one flat dictionary per slice; unknown values are None."""
-        return [each.to_record() for each in self.slices]
+        return [tested.to_record() for tested in self.slices]
 
     def to_dict(self) -> dict[str, Any]:
         """Return all figures as JSON-serializable values."""
@@ -167,7 +168,8 @@ class SliceSearch:
             "level": self.level,
             "materiality": self.materiality,
             "slices": [
-                {"conditions": dict(each.conditions), **each.to_record()} for each in self.slices
+                {"conditions": dict(tested.conditions), **tested.to_record()}
+                for tested in self.slices
             ],
         }
 
@@ -189,19 +191,21 @@ class SliceSearch:
 
     def table(self) -> Table:
         """Return the slices as a table, one row each."""
-        shares = [each.loss_share for each in self.slices]
+        slices = self.slices
+        shares = [tested.loss_share for tested in slices]
+        results = ["confirmed" if tested.is_confirmed else "not confirmed" for tested in slices]
         columns = (
-            name_column("slice", [printable(each.name) for each in self.slices]),
-            Column("rows", [Cell(f"{each.n_rows:,}", each.n_rows) for each in self.slices]),
-            share_column("loss when searched", [each.searched_loss_share for each in self.slices]),
+            name_column("slice", [printable(tested.name) for tested in slices]),
+            Column("rows", [Cell(f"{tested.n_rows:,}", tested.n_rows) for tested in slices]),
+            share_column("loss when searched", [tested.searched_loss_share for tested in slices]),
             share_estimate_column(
                 "loss",
                 [share.value for share in shares],
                 [(share.low, share.high) for share in shares],
                 detail_heading="interval",
-                worst_rows=[i for i, each in enumerate(self.slices) if each.is_confirmed],
+                worst_rows=[i for i, tested in enumerate(slices) if tested.is_confirmed],
             ),
-            name_column("result", [_result(each) for each in self.slices]),
+            name_column("result", results),
         )
         caption = (
             "Losses of slices as a share of their variance. The "
@@ -226,13 +230,9 @@ class SliceSearch:
 def sort_slices(slices: Sequence[Slice]) -> tuple[Slice, ...]:
     """Sort confirmed slices before others, and each by the loss, the largest first."""
 
-    def order(each: Slice) -> tuple[bool, float]:
-        value = each.loss_share.value
-        # An unknown loss comes last.
-        return (not each.is_confirmed, -value if value == value else 1.0)
+    def sort_key(tested: Slice) -> tuple[bool, float]:
+        # An unknown loss comes last: shares of the variance are at most 1.
+        loss = -1.0 if isnan(tested.loss_share.value) else tested.loss_share.value
+        return (not tested.is_confirmed, -loss)
 
-    return tuple(sorted(slices, key=order))
-
-
-def _result(each: Slice) -> str:
-    return "confirmed" if each.is_confirmed else "not confirmed"
+    return tuple(sorted(slices, key=sort_key))

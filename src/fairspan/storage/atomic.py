@@ -72,28 +72,8 @@ def open_atomic(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
     """
     try:
         target = Path(os.path.realpath(path))
-        previous_mode = target.stat().st_mode if target.exists() else None
-        if previous_mode is not None and not stat.S_ISREG(previous_mode):
-            raise OSError(errno.EINVAL, "Not a regular file")
-        # Hidden by the leading dot, so that readers of the folder skip it.
-        prefix = f".{target.name[:_MAX_PREFIX_LENGTH]}."
-        _remove_stale_temporaries(target.parent, prefix)
-        temporary = target.with_name(f"{prefix}{secrets.token_hex(_RANDOM_BYTES)}.tmp")
-        mode = _DEFAULT_MODE if previous_mode is None else _OWNER_ONLY
-        descriptor = os.open(temporary, _CREATE_FLAGS, mode)
-        try:
-            with os.fdopen(descriptor, "wb") as file:
-                yield file
-            # Reopened, as the writer may have closed it.
-            with temporary.open("rb+") as file:
-                os.fsync(file.fileno())
-            if previous_mode is not None:
-                temporary.chmod(previous_mode & _PERMISSION_MASK)
-            temporary.replace(target)
-        except BaseException:
-            with suppress(OSError):
-                temporary.unlink()
-            raise
+        with _open_temporary(target) as file:
+            yield file
     except OSError as error:
         raise InvalidParameter(
             f"{path} cannot be written ({error.strerror or error})",
@@ -101,6 +81,38 @@ def open_atomic(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
             "Free disk space, or choose another path",
         ) from error
     _sync_folder(target.parent)
+
+
+@contextmanager
+def _open_temporary(target: Path) -> Iterator[IO[bytes]]:
+    """Open a temporary file that replaces `target` on success, and is removed on error.
+
+    Raises
+    ------
+    OSError
+    """
+    previous_mode = target.stat().st_mode if target.exists() else None
+    if previous_mode is not None and not stat.S_ISREG(previous_mode):
+        raise OSError(errno.EINVAL, "Not a regular file")
+    # Hidden by the leading dot, so that readers of the folder skip it.
+    prefix = f".{target.name[:_MAX_PREFIX_LENGTH]}."
+    _remove_stale_temporaries(target.parent, prefix)
+    temporary = target.with_name(f"{prefix}{secrets.token_hex(_RANDOM_BYTES)}.tmp")
+    mode = _DEFAULT_MODE if previous_mode is None else _OWNER_ONLY
+    descriptor = os.open(temporary, _CREATE_FLAGS, mode)
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            yield file
+        # Reopened, as the writer may have closed it.
+        with temporary.open("rb+") as file:
+            os.fsync(file.fileno())
+        if previous_mode is not None:
+            temporary.chmod(previous_mode & _PERMISSION_MASK)
+        temporary.replace(target)
+    except BaseException:
+        with suppress(OSError):
+            temporary.unlink()
+        raise
 
 
 def _sync_folder(folder: Path) -> None:

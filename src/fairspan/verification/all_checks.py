@@ -5,8 +5,6 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import NamedTuple
 
-import numpy as np
-
 from fairspan.certificates.certificate import Certificate
 from fairspan.errors import IncompatibleParameters
 from fairspan.formatting.messages import counted
@@ -14,11 +12,9 @@ from fairspan.linalg.rounding import LOOSE_TOL
 from fairspan.model.subspace import FairSubspace
 from fairspan.moments.compute import Moments
 from fairspan.problem.family import check_means_agree
-from fairspan.typing import FloatArray, ModelLike
-from fairspan.verification.check_claims import JudgedClaims, claim_failures
-from fairspan.verification.check_components import (
-    component_failures,
-)
+from fairspan.typing import ModelLike
+from fairspan.verification.check_claims import CertificateClaims, claim_failures
+from fairspan.verification.check_components import component_failures
 from fairspan.verification.check_nested import check_nested_consistency, step_failures
 from fairspan.verification.compare_recomputed import (
     Comparison,
@@ -30,16 +26,16 @@ from fairspan.verification.compare_recomputed import (
 from fairspan.verification.evaluate_model import evaluate_model
 from fairspan.verification.model_evaluation import Evaluation
 from fairspan.verification.tolerances import (
-    ROUNDING_FACTOR,
+    NOT_CONVERGED,
+    STRICT,
+    UNCAPPED,
+    Allowances,
     objective_tolerances,
     rounding_cap,
 )
 from fairspan.verification.verification_failure import CANNOT_BE_VERIFIED, PASS_ROWS_HINT
 from fairspan.verification.verification_result import Verification
-from fairspan.verification.verified_data import (
-    VerifiedData,
-    may_have_zero_errors,
-)
+from fairspan.verification.verified_data import VerifiedData, may_have_zero_errors
 
 # A resolution that differs from the recomputed one by more than this factor is reported.
 _SAME_RESOLUTION_FACTOR = 1.01
@@ -111,12 +107,12 @@ class _Failures(NamedTuple):
 
 def _explained_failures(evaluation: Evaluation) -> _Failures:
     """Collect all failed checks, preceded by a common reason if there is one."""
-    failures = [*_failures(evaluation)]
+    failures = [*_failures(evaluation, STRICT)]
     if not failures:
         return _Failures([])
     are_unclear = False
     certificate = evaluation.subspace.require_certificate()
-    if not [*_failures(evaluation, is_capped=False)]:
+    if not [*_failures(evaluation, UNCAPPED)]:
         # The figures agree as far as rounding allows, which is not enough.
         reason = (
             f"{CANNOT_BE_VERIFIED}: rounding is more than {rounding_cap(certificate):.0e} of "
@@ -126,7 +122,7 @@ def _explained_failures(evaluation: Evaluation) -> _Failures:
             reason += PASS_ROWS_HINT
         failures = [reason, *failures]
         are_unclear = True
-    elif evaluation.em_distance and not [*_failures(evaluation, is_converged=False)]:
+    elif evaluation.em_distance and not [*_failures(evaluation, NOT_CONVERGED)]:
         # For another order of the rows, the EM algorithm ends elsewhere.
         failures = [_em_distance_message(evaluation.em_distance), *failures]
         are_unclear = True
@@ -138,35 +134,13 @@ def _explained_failures(evaluation: Evaluation) -> _Failures:
     return _Failures(failures, are_unclear)
 
 
-def _failures(
-    evaluation: Evaluation, *, is_capped: bool = True, is_converged: bool = True
-) -> Iterator[str]:
-    """Yield a message for each failed check.
-
-    Parameters
-    ----------
-    evaluation : Evaluation
-    is_capped : bool
-        Whether allowances for rounding are capped at a fraction of each figure.
-    is_converged : bool
-        Whether the moments are exact up to rounding. Otherwise figures may differ as much as those
-        of two runs of the EM algorithm, and no allowance is capped.
-    """
-    # Runs of the EM algorithm may differ by more than the cap.
-    is_capped = is_capped and is_converged
-    em_rounding = np.zeros(len(evaluation.errors))
-    if not is_converged:
-        traces = evaluation.unrestricted.second_moments.traces
-        em_rounding = ROUNDING_FACTOR * evaluation.em_distance * traces
+def _failures(evaluation: Evaluation, allowances: Allowances) -> Iterator[str]:
+    """Yield a message for each failed check."""
     subspace = evaluation.subspace
     certificate = subspace.require_certificate()
     yield from component_failures(subspace.projector, is_soft=subspace.is_soft)
-    yield from mismatches(
-        _comparisons(evaluation, em_rounding, is_capped=is_capped, is_converged=is_converged)
-    )
-    yield from claim_failures(
-        _judge_claims(evaluation, em_rounding, is_capped=is_capped, is_converged=is_converged)
-    )
+    yield from mismatches(_comparisons(evaluation, allowances))
+    yield from claim_failures(_collect_claims(evaluation, allowances))
     try:
         # In units of each component, which may vary much less than the features.
         check_means_agree(evaluation.family, evaluation.projector)
@@ -176,28 +150,15 @@ def _failures(
             "groups differ by more than rounding, relative to its standard deviation within groups."
         )
     if certificate.steps or certificate.prefixes:
-        yield from _nested_failures(evaluation, is_capped=is_capped, is_converged=is_converged)
+        yield from _nested_failures(evaluation, allowances)
 
 
-def _comparisons(
-    evaluation: Evaluation, em_rounding: FloatArray, *, is_capped: bool, is_converged: bool
-) -> Comparisons:
-    """Collect what the model says of its rows and of itself, with what was recomputed.
-
-    Parameters
-    ----------
-    evaluation : Evaluation
-    em_rounding : (k,) array
-        Error bound of each group's variance, if the EM algorithm has not converged; otherwise zero.
-    is_capped, is_converged : bool
-        See :func:`_failures`.
-    """
+def _comparisons(evaluation: Evaluation, allowances: Allowances) -> Comparisons:
+    """Collect what the model says of its rows and of itself, with what was recomputed."""
     subspace = evaluation.subspace
+    em_rounding = evaluation.em_rounding(allowances)
     component_rounding = evaluation.component_rounding + em_rounding[:, None]
-    comparisons = data_comparisons(
-        evaluation, em_rounding, component_rounding, is_capped=is_capped, is_converged=is_converged
-    )
-    return comparisons | estimator_comparisons(
+    return data_comparisons(evaluation, component_rounding, allowances) | estimator_comparisons(
         evaluation.model,
         subspace,
         subspace.require_certificate(),
@@ -207,17 +168,12 @@ def _comparisons(
     )
 
 
-def _judge_claims(
-    evaluation: Evaluation, em_rounding: FloatArray, *, is_capped: bool, is_converged: bool
-) -> JudgedClaims:
-    """Put the claims of the certificate beside what was recomputed, with their tolerances.
-
-    Parameters are those of :func:`_comparisons`.
-    """
+def _collect_claims(evaluation: Evaluation, allowances: Allowances) -> CertificateClaims:
+    """Collect the claims of the certificate, the recomputed values, and their tolerances."""
     certificate = evaluation.subspace.require_certificate()
     unrestricted = evaluation.unrestricted
     # Components lie slightly outside of the allowed directions, as if the subspace were rotated.
-    rotation_effect = evaluation.rotation_effect + em_rounding
+    rotation_effect = evaluation.rotation_effect + evaluation.em_rounding(allowances)
     resolution = evaluation.recomputed.resolution + unrestricted.criterion.rounding_bound(
         rotation_effect, evaluation.errors, unrestricted
     )
@@ -227,15 +183,15 @@ def _judge_claims(
         certificate,
         resolution,
         evaluation.method_tol,
-        is_capped=is_capped,
+        is_capped=allowances.is_capped,
     )
-    return JudgedClaims(
+    return CertificateClaims(
         certificate=certificate,
         recomputed=evaluation.recomputed,
         tolerances=replace(
             tolerances,
             matrix_free_resolution=evaluation.matrix_free_resolution,
-            is_converged=is_converged,
+            is_converged=allowances.is_converged,
         ),
         reduction=evaluation.reduction,
         basis=evaluation.basis,
@@ -245,9 +201,7 @@ def _judge_claims(
     )
 
 
-def _nested_failures(
-    evaluation: Evaluation, *, is_capped: bool, is_converged: bool
-) -> Iterator[str]:
+def _nested_failures(evaluation: Evaluation, allowances: Allowances) -> Iterator[str]:
     """Yield a message for each failed step of nested components, and one for each failed prefix.
 
     A prefix, the first components together, is verified like a model of its own.
@@ -255,7 +209,7 @@ def _nested_failures(
     subspace = evaluation.subspace
     certificate = subspace.require_certificate()
     check_nested_consistency(certificate)
-    yield from step_failures(evaluation, is_capped=is_capped, is_converged=is_converged)
+    yield from step_failures(evaluation, allowances)
     for n_components in range(1, certificate.n_components):
         prefix = subspace.truncate(n_components)
         # Its steps and prefixes are part of the whole model's, which are verified themselves.
@@ -263,9 +217,9 @@ def _nested_failures(
         prefix = replace(prefix, certificate=prefix_certificate)
         # A prefix has no estimator, whose attributes could be compared: it is its own model.
         failures = _explained_failures(evaluate_model(prefix, prefix, evaluation.data))
-        # Without caps (`is_capped` false), the caller asks only whether rounding explains all
-        # failures. It explains those of a prefix that are unclear, so they are not reported then.
-        is_explained = failures.are_unclear and not is_capped
+        # Without caps, the caller only needs to know whether rounding explains all failures. It
+        # explains those of a prefix that are unclear, so they are not reported then.
+        is_explained = failures.are_unclear and not allowances.is_capped
         if failures.messages and not is_explained:
             yield f"The first {n_components} components: {failures.messages[0]}"
 

@@ -23,8 +23,8 @@ from fairspan.verification.verification_failure import PASS_ROWS_HINT
 
 
 @dataclass(frozen=True, eq=False)
-class JudgedClaims:
-    """Claims of a certificate, beside what was recomputed from the data.
+class CertificateClaims:
+    """Claims of a certificate, with the recomputed values and the tolerances of their comparison.
 
     Attributes
     ----------
@@ -87,7 +87,7 @@ class JudgedClaims:
         return lenient.status
 
 
-def claim_failures(claims: JudgedClaims) -> Iterator[str]:
+def claim_failures(claims: CertificateClaims) -> Iterator[str]:
     """Yield a message for each claim that is wrong: figures, bound, limits and status."""
     yield from _figure_failures(claims)
     yield from _bound_failures(claims)
@@ -95,7 +95,7 @@ def claim_failures(claims: JudgedClaims) -> Iterator[str]:
     yield from _status_failures(claims)
 
 
-def _figure_failures(claims: JudgedClaims) -> Iterator[str]:
+def _figure_failures(claims: CertificateClaims) -> Iterator[str]:
     """Yield a message for each claimed objective, tolerance or resolution that is wrong."""
     certificate = claims.certificate
     recomputed = claims.recomputed
@@ -128,7 +128,7 @@ def _figure_failures(claims: JudgedClaims) -> Iterator[str]:
         )
 
 
-def _resolution_failures(claims: JudgedClaims) -> Iterator[str]:
+def _resolution_failures(claims: CertificateClaims) -> Iterator[str]:
     """Yield a message unless the claimed resolution has the recomputed order of magnitude.
 
     The resolution is the largest gap that double precision cannot distinguish from zero. It depends
@@ -165,7 +165,7 @@ def _resolution_failures(claims: JudgedClaims) -> Iterator[str]:
         yield from mismatches({"resolution": Comparison(recomputed.resolution, claimed, tol=0.0)})
 
 
-def _bound_failures(claims: JudgedClaims) -> Iterator[str]:
+def _bound_failures(claims: CertificateClaims) -> Iterator[str]:
     """Yield a message unless the claimed lower bound is proven and below the objective.
 
     Without matrices (`recomputed.proof` is None) the proof cannot be evaluated, so the claim is
@@ -198,7 +198,7 @@ def _bound_failures(claims: JudgedClaims) -> Iterator[str]:
         yield f"The lower bound exceeds the objective by {-recomputed.gap:.1e}."
 
 
-def _limit_failures(claims: JudgedClaims) -> Iterator[str]:
+def _limit_failures(claims: CertificateClaims) -> Iterator[str]:
     """Yield a message for each limit of the restriction or the criterion that is exceeded."""
     recomputed = claims.recomputed
     limit = claims.reduction.problem.limit
@@ -209,7 +209,7 @@ def _limit_failures(claims: JudgedClaims) -> Iterator[str]:
         yield f"The groups' errors differ by {violation:.1e} more than the criterion allows."
 
 
-def _status_failures(claims: JudgedClaims) -> Iterator[str]:
+def _status_failures(claims: CertificateClaims) -> Iterator[str]:
     """Yield a message for a status that is not justified."""
     certificate = claims.certificate
     claimed_status = claims.claimed_status
@@ -222,7 +222,7 @@ def _status_failures(claims: JudgedClaims) -> Iterator[str]:
         yield from _proven_status_failures(claims)
 
 
-def _unproven_status_failures(claims: JudgedClaims) -> Iterator[str]:
+def _unproven_status_failures(claims: CertificateClaims) -> Iterator[str]:
     """Yield a message for a status that is not justified, if no bound can be recomputed.
 
     Nor can the gap: only statuses that need no proven bound are accepted, and the claimed gap must
@@ -242,7 +242,7 @@ def _unproven_status_failures(claims: JudgedClaims) -> Iterator[str]:
         yield _closed_gap_message(claims)
 
 
-def _proven_status_failures(claims: JudgedClaims) -> Iterator[str]:
+def _proven_status_failures(claims: CertificateClaims) -> Iterator[str]:
     """Yield a message for a status that the recomputed gap does not justify."""
     recomputed = claims.recomputed
     may_use_row_coordinates = Eigensolver.THIN in claims.eigensolvers
@@ -269,7 +269,7 @@ def _proven_status_failures(claims: JudgedClaims) -> Iterator[str]:
         yield _closed_gap_message(claims)
 
 
-def _closed_gap_message(claims: JudgedClaims) -> str:
+def _closed_gap_message(claims: CertificateClaims) -> str:
     """Message for a gap that is called open although it is clearly within the tolerance."""
     return (
         f"The model is called {claims.claimed_status}, but its own gap of "
@@ -277,7 +277,7 @@ def _closed_gap_message(claims: JudgedClaims) -> str:
     )
 
 
-def _is_justified(claims: JudgedClaims) -> bool:
+def _is_justified(claims: CertificateClaims) -> bool:
     """Whether the claimed status is justified by the status with larger tolerances."""
     certificate = claims.certificate
     recomputed = claims.recomputed

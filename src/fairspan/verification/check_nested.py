@@ -7,9 +7,10 @@ import numpy as np
 
 from fairspan.certificates.certificate import Certificate
 from fairspan.problem.reduction import deflate_reduction
-from fairspan.verification.check_claims import JudgedClaims, claim_failures
+from fairspan.typing import FloatArray
+from fairspan.verification.check_claims import CertificateClaims, claim_failures
 from fairspan.verification.model_evaluation import Evaluation, evaluate_reduction
-from fairspan.verification.tolerances import objective_tolerances
+from fairspan.verification.tolerances import Allowances, objective_tolerances
 from fairspan.verification.verification_failure import VerificationFailure
 
 # Fields that a certificate shares with its steps and prefixes.
@@ -34,39 +35,56 @@ def check_nested_consistency(certificate: Certificate) -> None:
     prefixes = certificate.prefixes
     if len(steps) != d or len(prefixes) != d - 1:
         raise VerificationFailure("The number of steps does not match the components.")
-    # Each part with its components, and with the prefix that has the same errors; the certificate
-    # is the prefix of all d components.
-    parts = [(steps[i], components[[i]], (*prefixes, certificate)[i]) for i in range(d)]
-    parts += [(prefix, components[: i + 1], prefix) for i, prefix in enumerate(prefixes)]
-    for part, part_components, prefix in parts:
-        # Settings, groups and counts repeat those of the certificate; errors and losses of a step
-        # are those of the prefix that ends with it.
-        pairs = [(getattr(part, name), getattr(certificate, name)) for name in _SHARED_FIELDS]
-        pairs += [(getattr(part, name), getattr(prefix, name)) for name in _PREFIX_FIELDS]
-        # Parts have no parts of their own.
-        pairs += [(part.components, part_components), (part.steps, ()), (part.prefixes, ())]
-        if not all(np.array_equal(*pair) for pair in pairs):
-            raise VerificationFailure(
-                "A step or prefix of the nested components has inconsistent components, errors or "
-                "parameters."
-            )
+    are_consistent = True
+    # Errors and losses of a step are those of the prefix that ends with it; the certificate is the
+    # prefix of all d components.
+    for i, prefix in enumerate((*prefixes, certificate)):
+        are_consistent &= _is_consistent(steps[i], components[[i]], prefix, certificate)
+    for i, prefix in enumerate(prefixes):
+        are_consistent &= _is_consistent(prefix, components[: i + 1], prefix, certificate)
+    if not are_consistent:
+        raise VerificationFailure(
+            "A step or prefix of the nested components has inconsistent components, errors or "
+            "parameters."
+        )
 
 
-def step_failures(evaluation: Evaluation, *, is_capped: bool, is_converged: bool) -> Iterator[str]:
+def _is_consistent(
+    part: Certificate, components: FloatArray, prefix: Certificate, certificate: Certificate
+) -> bool:
+    """Whether a step or prefix repeats what it shares with other parts of a certificate.
+
+    Parameters
+    ----------
+    part : Certificate
+        The step or prefix.
+    components : (r, p) array
+        Components that it is about.
+    prefix : Certificate
+        The prefix with the same errors and losses.
+    certificate : Certificate
+        The certificate of all components, with the same settings, groups and counts.
+    """
+    # Parts have no parts of their own.
+    if part.steps != () or part.prefixes != ():
+        return False
+    if not np.array_equal(part.components, components):
+        return False
+    shares_settings = all(
+        np.array_equal(getattr(part, name), getattr(certificate, name)) for name in _SHARED_FIELDS
+    )
+    return shares_settings and all(
+        np.array_equal(getattr(part, name), getattr(prefix, name)) for name in _PREFIX_FIELDS
+    )
+
+
+def step_failures(evaluation: Evaluation, allowances: Allowances) -> Iterator[str]:
     """Yield a message for each failed check of a step: one component given the previous ones.
 
     A step is a problem with d = 1 in the orthogonal complement of the previous components. Without
     matrices its bound cannot be computed, so nothing is yielded; the verification then says that
     bounds were not verified. The resolution of a fit without matrices is taken from the entire
     model.
-
-    Parameters
-    ----------
-    evaluation : Evaluation
-    is_capped : bool
-        Whether allowances for rounding are capped at a fraction of each figure.
-    is_converged : bool
-        Whether the moments are exact up to rounding, rather than up to the end of the EM algorithm.
     """
     family = evaluation.family
     certificate = evaluation.subspace.require_certificate()
@@ -94,15 +112,15 @@ def step_failures(evaluation: Evaluation, *, is_capped: bool, is_converged: bool
             step,
             recomputed.resolution,
             method_tol=0.0,  # no allowance for another method of solving
-            is_capped=is_capped,
+            is_capped=allowances.is_capped,
         )
-        claims = JudgedClaims(
+        claims = CertificateClaims(
             certificate=step,
             recomputed=recomputed,
             tolerances=replace(
                 tolerances,
                 matrix_free_resolution=evaluation.matrix_free_resolution,
-                is_converged=is_converged,
+                is_converged=allowances.is_converged,
             ),
             reduction=deflated,
             basis=component,

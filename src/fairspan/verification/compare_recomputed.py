@@ -23,6 +23,7 @@ from fairspan.typing import AnyArray, FloatArray, ModelLike
 from fairspan.verification.model_evaluation import Evaluation
 from fairspan.verification.tolerances import (
     ROUNDING_FACTOR,
+    Allowances,
     cap_tolerance,
     error_magnitude,
     rounding_cap,
@@ -50,28 +51,17 @@ Comparisons = dict[str, Comparison]
 
 
 def data_comparisons(
-    evaluation: Evaluation,
-    em_rounding: FloatArray,
-    component_rounding: FloatArray,
-    *,
-    is_capped: bool,
-    is_converged: bool,
+    evaluation: Evaluation, component_rounding: FloatArray, allowances: Allowances
 ) -> Comparisons:
     """Collect what a model says of its rows, errors and unresolved gaps, for :func:`mismatches`.
 
     Parameters
     ----------
     evaluation : Evaluation
-    em_rounding : (k,) array
-        Error bound of each group's variance, if the EM algorithm has not converged; otherwise zero.
     component_rounding : (k, r) array
-        Rounding error bound of the variances that each component keeps of each group, with
-        `em_rounding` included.
-    is_capped : bool
-        Whether allowances for rounding are capped at a fraction of each figure.
-    is_converged : bool
-        Whether the moments are exact up to rounding. Otherwise figures may differ as much as those
-        of two runs of the EM algorithm.
+        Error bound of the variances that each component keeps of each group, due to rounding and
+        the EM algorithm.
+    allowances : Allowances
 
     Returns
     -------
@@ -83,14 +73,17 @@ def data_comparisons(
     proportions = evaluation.unrestricted.proportions
     errors = evaluation.errors
     losses = np.maximum(errors - evaluation.unrestricted.best_errors, 0.0)
+    em_rounding = evaluation.em_rounding(allowances)
     error_tol, loss_tol = _error_and_loss_tolerances(
-        evaluation, losses, em_rounding, is_capped=is_capped
+        evaluation, losses, em_rounding, is_capped=allowances.is_capped
     )
     total_variance_tol = AGREEMENT_TOL * evaluation.unrestricted.total_variance
     total_variance_tol += float(proportions @ em_rounding)
     # Without missing cells both distances are zero. The second also allows for a run of the fit
     # that ended earlier, which may explain failures but must not hide them at first.
-    em_distance = distance_from_em_limit(moments) if is_converged else evaluation.em_distance
+    em_distance = evaluation.em_distance
+    if allowances.is_converged:
+        em_distance = distance_from_em_limit(moments)
     comparisons = {
         **_row_comparisons(
             subspace,
@@ -108,7 +101,7 @@ def data_comparisons(
         ),
         "losses": Comparison(losses, certificate.losses, AGREEMENT_TOL * losses + loss_tol),
     }
-    if is_converged:
+    if allowances.is_converged:
         # A reason may depend on where the EM algorithm ended.
         certificates = (certificate, *certificate.steps)
         reasons = [_recomputed_reason(evaluation, claimed) for claimed in certificates]

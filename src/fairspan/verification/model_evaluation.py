@@ -20,7 +20,7 @@ from fairspan.problem.problem import Problem
 from fairspan.problem.reduction import Reduction
 from fairspan.typing import FloatArray, ModelLike
 from fairspan.verification.check_components import component_entry_rounding, feature_deviations
-from fairspan.verification.tolerances import ROUNDING_FACTOR
+from fairspan.verification.tolerances import ROUNDING_FACTOR, Allowances
 from fairspan.verification.verification_failure import VerificationFailure
 from fairspan.verification.verified_data import VerifiedData, distance_from_em_limit
 
@@ -32,7 +32,7 @@ _ROW_ROUNDING_FACTOR = 2 * (ENTRY_TERMS / 2 + 1)
 
 @dataclass(frozen=True, eq=False)
 class Evaluation:
-    """A model together with what was recomputed from the data.
+    """Model with its problem, projection, errors and certificate recomputed from the data.
 
     Attributes
     ----------
@@ -193,6 +193,16 @@ class Evaluation:
             distance *= max(claimed / self.recomputed.resolution, 1.0)
         # Beyond one standard deviation nothing agrees, and an unlimited claim explains anything.
         return min(distance, 1.0)
+
+    def em_rounding(self, allowances: Allowances) -> FloatArray:
+        """Error bound of each group's variance due to the EM algorithm, shape (k,).
+
+        Zero if the moments count as exact up to rounding.
+        """
+        traces = self.unrestricted.second_moments.traces
+        if allowances.is_converged:
+            return np.zeros(len(traces))
+        return np.asarray(ROUNDING_FACTOR * self.em_distance * traces)
 
     @cached_property
     def optima_tol(self) -> FloatArray:

@@ -75,6 +75,32 @@ def error_magnitude(problem: Problem, errors: FloatArray, rounding: float) -> fl
 
 
 @dataclass(frozen=True)
+class Allowances:
+    """Allowances for rounding in one round of checks.
+
+    Attributes
+    ----------
+    is_capped : bool
+        Whether they are capped at a fraction of each figure, so that a large one cannot accept any
+        claim.
+    is_converged : bool
+        Whether the moments count as exact up to rounding. Otherwise figures may differ as much as
+        those of two runs of the EM algorithm, which is more than a cap would allow.
+    """
+
+    is_capped: bool = True
+    is_converged: bool = True
+
+
+STRICT = Allowances()
+"""Allowances of the checks that decide whether a model holds."""
+UNCAPPED = Allowances(is_capped=False)
+"""Allowances under which failures are due to more than rounding."""
+NOT_CONVERGED = Allowances(is_capped=False, is_converged=False)
+"""Allowances under which failures are due to more than where the EM algorithm ended."""
+
+
+@dataclass(frozen=True)
 class Tolerances:
     """Tolerances for the figures of a certificate.
 

@@ -25,18 +25,18 @@ from fairspan.typing import LabelsLike, TableLike, WeightsLike
 from fairspan.verification.verification_failure import VerificationFailure
 
 
-def moments_from(
+def read_moments(
     X_or_moments: TableLike,
-    groups: LabelsLike,
-    weight: WeightsLike,
+    sensitive_features: LabelsLike,
+    sample_weight: WeightsLike,
     y: LabelsLike,
     subspace: FairSubspace,
 ) -> Moments:
-    """Moments of all columns of the data, with their group labels as the model spells them.
+    """Return moments of all columns of the data, with the group labels that the model has.
 
     Parameters
     ----------
-    X_or_moments, groups, weight, y
+    X_or_moments, sensitive_features, sample_weight, y
         The arguments of :func:`fairspan.verify`; with moments, the others are not needed.
     subspace : FairSubspace
         That of the model, with a certificate.
@@ -52,10 +52,15 @@ def moments_from(
         # Labels that differ are an error if their types do; other labels are compared later.
         check_types(moments.labels, certificate.groups)
         return moments
-    if groups is None and len(certificate.groups) == 1:
-        groups = SingleGroup(str(certificate.groups[0]))
-    on_missing = subspace.standardization.on_missing
-    rows = open_rows(X_or_moments, groups, y=y, sample_weight=weight, on_missing=on_missing)
+    if sensitive_features is None and len(certificate.groups) == 1:
+        sensitive_features = SingleGroup(str(certificate.groups[0]))
+    rows = open_rows(
+        X_or_moments,
+        sensitive_features,
+        y=y,
+        sample_weight=sample_weight,
+        on_missing=subspace.standardization.on_missing,
+    )
     rows = match_groups(rows, KnownLabels.from_certificate(certificate))
     if getattr(certificate.restriction, "columns", ()):
         # The restriction needs columns besides the features, which only GroupMoments keep.
@@ -138,7 +143,7 @@ class VerifiedData:
             Eigensolver.MATRIX_FREE: self.matrix_free or n_features > compute.MAX_DENSE_FEATURES,
             Eigensolver.THIN: self.is_wide or has_few_rows,
         }
-        return frozenset(each for each, possible in is_possible.items() if possible)
+        return frozenset(solver for solver, possible in is_possible.items() if possible)
 
 
 def representations(moments: Moments, subspace: FairSubspace) -> Iterator[VerifiedData]:

@@ -26,7 +26,7 @@ from fairspan.verification.verification_failure import PASS_ROWS_HINT, Verificat
 from fairspan.verification.verification_result import Verification, failed_verification
 from fairspan.verification.verified_data import (
     VerifiedData,
-    moments_from,
+    read_moments,
     representations,
     select_model_features,
 )
@@ -76,7 +76,7 @@ def verify(
         )
     if not isinstance(subspace.certificate.statement, ProblemStatement):
         return failed_verification("The certificate does not state its problem.")
-    moments = moments_from(X_or_moments, sensitive_features, sample_weight, y, subspace)
+    moments = read_moments(X_or_moments, sensitive_features, sample_weight, y, subspace)
     try:
         selected = select_model_features(moments, subspace)
         first, *others = representations(selected, subspace)

@@ -9,7 +9,7 @@ from display_cases import HOSTILE, draw_case, draw_without_layout, make_displays
 from fairspan.displays import AuditDisplay, ErrorCurveDisplay
 from fairspan.displays.base_display import SAVE_METADATA, reproducible_svg
 from fairspan.displays.style import FAIR_STYLE, GREEN, MUTED, PCA_STYLE, PURPLE, series_style
-from fairspan.report.figures import inline_svg
+from fairspan.report.svg_figures import inline_svg
 
 PAIR = ("a", "b")
 

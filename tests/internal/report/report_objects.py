@@ -27,9 +27,9 @@ def make_report(
     folds=10,
 ):
     rows = open_group_rows(X, labels, weights)
-    estimates = replace(DEFAULT_OPTIONS, folds=folds)
-    asked = ReportSettings.validated(
-        criterion, compare, n_components, center, scale, estimates=estimates
+    estimation = replace(DEFAULT_OPTIONS, folds=folds)
+    asked = ReportSettings.parse(
+        criterion, compare, n_components, center, scale, estimation=estimation
     )
     return build_report(compute_group_moments(rows), rows, asked, origin)
 

@@ -220,7 +220,7 @@ def test_the_figure_of_dimensions_shows_who_is_too_few(report_with_few_rows):
 
 def test_the_page_of_moments_alone_explains_the_missing_verdict(no_figures):
     moments = compute_group_moments(open_group_rows(*draw_rows_with_few(), None))
-    asked = ReportSettings.validated("minimax_loss", [], 2, "global", False)
+    asked = ReportSettings.parse("minimax_loss", [], 2, "global", False)
     report = build_report(moments, None, asked, ORIGIN)
     facts, page = report.to_dict(), render_page(report)
     assert facts["verdict"] is None

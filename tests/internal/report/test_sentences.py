@@ -12,9 +12,9 @@ from fairspan import EqualError
 from fairspan.auditing.intervals import Estimate
 from fairspan.formatting.numbers import format_share
 from fairspan.report import figures
-from fairspan.report.figures import inline_svg
 from fairspan.report.page import render_page, slider_data
 from fairspan.report.page import render_sentence as sentence
+from fairspan.report.svg_figures import inline_svg
 from fairspan.report.tables.observed_error_tables import criteria_table
 from fairspan.report.tables.slider_tables import steps_table
 from internal.report.audit_pages import two_groups

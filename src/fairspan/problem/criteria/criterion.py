@@ -83,7 +83,7 @@ class Criterion(ABC):
         """Return the criterion as a sum of maxima of affine functions; None if it is not one."""
 
     def check_groups(self, group_labels: list[Label]) -> None:
-        """Raise Incompatible or UnknownGroup if the criterion is undefined for these groups."""
+        """Raise an error if the criterion is undefined: IncompatibleParameters or UnknownGroup."""
         return
 
     @property
@@ -225,7 +225,7 @@ class Criterion(ABC):
         return None
 
     def check_problem(self, problem: ProblemView) -> None:
-        """Raise Incompatible if no lower bound can be proven for this problem."""
+        """Raise IncompatibleParameters if no lower bound can be proven for this problem."""
         # Loss-based criteria have pieces, which cost one eigenproblem per group: do not compute
         # them here.
         if not self.uses_excess_loss:

@@ -27,8 +27,8 @@ class EqualError(LinearCriterion):
     Such a subspace need not exist. One with equal errors exists if and only if zero lies between
     the sums of the p - d smallest and the p - d largest eigenvalues of S_1 - S_2;
     rank(S_1 - S_2) <= d is sufficient (Vu et al. 2022, Proposition 2.2) but not necessary.
-    Otherwise the fit raises Incompatible and reports the smallest achievable gap, which is the
-    smallest feasible tolerance.
+    Otherwise the fit raises IncompatibleParameters and reports the smallest achievable gap, which
+    is the smallest feasible tolerance.
     More than two groups are not supported: use :class:`ErrorGap` with a large penalty.
 
     Parameters
@@ -40,8 +40,8 @@ class EqualError(LinearCriterion):
     Raises
     ------
     InvalidParameter, InvalidType
-        The tolerance is negative or not finite. When fitting: Incompatible for more than two
-        groups, or if no subspace has errors that close.
+        The tolerance is negative or not finite. When fitting: IncompatibleParameters for more than
+        two groups, or if no subspace has errors that close.
 
     Examples
     --------
@@ -114,7 +114,7 @@ class EqualError(LinearCriterion):
         return float(weight_differences @ error_rounding)
 
     def check_groups(self, group_labels: list[Label]) -> None:
-        """Raise Incompatible for more than two groups, whose errors can seldom all be equal."""
+        """Raise IncompatibleParameters for more than two groups, which can seldom be equal."""
         if len(group_labels) > 2:
             raise IncompatibleParameters(
                 f"The criterion 'equal_error' received {counted(len(group_labels), 'group')}",

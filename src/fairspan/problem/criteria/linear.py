@@ -65,8 +65,8 @@ class Disparity(LinearCriterion):
     Raises
     ------
     InvalidParameter, InvalidType
-        The trade-off is not a number between 0 and 1. When fitting: Incompatible for more than two
-        groups, UnknownGroup if no row belongs to the protected group.
+        The trade-off is not a number between 0 and 1. When fitting: IncompatibleParameters for more
+        than two groups, UnknownGroup if no row belongs to the protected group.
 
     Examples
     --------

@@ -50,7 +50,7 @@ class NashWelfare(Criterion):
         return True
 
     def check_problem(self, problem: ProblemView) -> None:
-        """Raise Incompatible if a group has no variance, whose logarithm is undefined."""
+        """Raise IncompatibleParameters if a group has no variance, whose logarithm is undefined."""
         second_moments = problem.second_moments
         variance_rounding = problem.rounding.variance_rounding(second_moments)
         if (second_moments.traces <= variance_rounding).any():

@@ -49,7 +49,7 @@ class CovarianceParity(Restriction):
     ------
     InvalidParameter, InvalidType
         A parameter is out of range.
-    Incompatible
+    IncompatibleParameters
         Both parameters are given. When fitting: more than two groups; n_directions below d or above
         what mean parity allows; or a tolerance with an unsupported criterion or solver.
 
@@ -101,7 +101,7 @@ class CovarianceParity(Restriction):
 
         Raises
         ------
-        Incompatible
+        IncompatibleParameters
             The number of directions is not given, or fewer are available.
         """
         moments = coordinates.coordinate_moments
@@ -126,7 +126,7 @@ class CovarianceParity(Restriction):
     def check_compatible(
         self, group_labels: list[Label], criterion: Criterion, *, allow_extra: bool
     ) -> None:
-        """Raise Incompatible if the restriction is undefined for these groups or this criterion.
+        """Raise IncompatibleParameters if groups or criterion do not suit the restriction.
 
         `allow_extra` says whether the solution may be a soft projection onto more than d
         directions, for which no limit on the covariances (a tolerance) is supported.
@@ -160,7 +160,7 @@ class CovarianceParity(Restriction):
 
         Raises
         ------
-        Incompatible
+        IncompatibleParameters
             Fewer than d directions remain, or fewer than requested.
         """
         equal_means = equal_means_basis(means, covariances, n_components)

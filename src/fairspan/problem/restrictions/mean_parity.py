@@ -74,7 +74,7 @@ class MeanParity(Restriction):
     InvalidParameter, InvalidType
         The tolerance is negative or not finite; an unknown value of `attributes`; `oblique` is not
         a bool.
-    Incompatible
+    IncompatibleParameters
         A tolerance together with another parameter, or `keep_outcome` with `oblique`. When fitting:
         too few directions or components remain; or the criterion, number of groups, center or
         solver does not support a tolerance, an oblique projection or `keep_outcome`.
@@ -139,7 +139,7 @@ class MeanParity(Restriction):
     def check_compatible(
         self, group_labels: list[Label], criterion: Criterion, *, allow_extra: bool
     ) -> None:
-        """Raise Incompatible if the restriction is undefined for these groups or this criterion."""
+        """Raise IncompatibleParameters if groups or criterion do not suit the restriction."""
         if self.tolerance > 0:
             check_tolerance_supported(
                 self,
@@ -270,7 +270,7 @@ class MeanParity(Restriction):
 
         Raises
         ------
-        Incompatible
+        IncompatibleParameters
             Fewer than d directions remain.
         """
         return None if self.tolerance else equal_means_basis(means, covariances, n_components)

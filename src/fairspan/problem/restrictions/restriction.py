@@ -97,7 +97,7 @@ class Restriction(ABC):
     def check_compatible(
         self, group_labels: list[Label], criterion: Criterion, *, allow_extra: bool
     ) -> None:
-        """Raise Incompatible if the restriction is undefined for these groups or this criterion."""
+        """Raise IncompatibleParameters if groups or criterion do not suit the restriction."""
         return
 
     def max_components(self, means: FloatArray, covariances: FloatArray) -> int:
@@ -199,7 +199,7 @@ def check_tolerance_supported(
     allow_extra: bool,
     alternative: str,
 ) -> None:
-    """Raise Incompatible if a restriction with a tolerance is unsupported here."""
+    """Raise IncompatibleParameters if a restriction with a tolerance is unsupported here."""
     if len(group_labels) > 2:
         received = counted(len(group_labels), "group")
     elif allow_extra:

@@ -44,7 +44,7 @@ class Uncorrelated(Restriction):
         No column, or a duplicate; `within_groups` is not a bool.
     InvalidInput
         When fitting: the rows lack a column, or it is constant.
-    Incompatible
+    IncompatibleParameters
         When fitting: too few directions remain.
 
     Examples
@@ -160,7 +160,7 @@ class Uncorrelated(Restriction):
 
         Raises
         ------
-        Incompatible
+        IncompatibleParameters
             Fewer than d directions remain.
         """
         return equal_means_basis(means, covariances, n_components)

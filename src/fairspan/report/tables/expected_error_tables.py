@@ -20,9 +20,7 @@ from fairspan.formatting.table import (
     share_estimate_column,
 )
 from fairspan.report.report import Report
-from fairspan.report.shares import (
-    group_with_largest_loss,
-)
+from fairspan.report.shares import group_with_largest_loss
 from fairspan.report.tables.table_columns import (
     expected_kept,
     groups_column,
@@ -83,10 +81,13 @@ def expected_criteria_table(report: Report) -> Table:
     losses = [UNKNOWN if group is None else group.expected_loss_share for group in worst_groups]
     labels = [group.group for group in report.pca.groups]
     names = dict(zip(labels, report.group_names, strict=True))
+    worst_names = [
+        "not estimated" if group is None else names[group.group] for group in worst_groups
+    ]
     return models_table(
         report,
         _shares_column("largest loss", losses, report.audit.materiality),
-        name_column("of", ["not estimated" if g is None else names[g.group] for g in worst_groups]),
+        name_column("of", worst_names),
         states_column(worst_groups),
         *kept_columns(report, is_expected=True),
         is_expected=True,

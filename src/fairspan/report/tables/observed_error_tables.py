@@ -122,7 +122,10 @@ def certificates_table(report: Report) -> Table:
     for name, heading in headings.items():
         values = [getattr(certificate, name) for certificate in certificates]
         number_columns.append(number_column(heading, replace_nan_by_none(values)))
-    solvers = [Cell(readable_name(c.solver), c.solver) for c in certificates]
+    solvers = [
+        Cell(readable_name(certificate.solver), certificate.solver) for certificate in certificates
+    ]
+    eigenproblems = [certificate.n_eigenproblems for certificate in certificates]
     return Table(
         "Certificates",
         (
@@ -130,7 +133,7 @@ def certificates_table(report: Report) -> Table:
             *number_columns,
             statuses_column(report),
             Column("solver", solvers, is_text=True),
-            counts_column("eigenproblems", [each.n_eigenproblems for each in certificates]),
+            counts_column("eigenproblems", eigenproblems),
         ),
         highlighted_row=report.main_index,
     )
