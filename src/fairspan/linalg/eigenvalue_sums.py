@@ -13,13 +13,7 @@ from typing import NamedTuple
 import numpy as np
 import scipy.linalg
 
-from fairspan.linalg.eigen import (
-    ZERO_RATIO,
-    Eigendecomposition,
-    graded_eigh,
-    is_zero,
-    symmetrize,
-)
+from fairspan.linalg.eigen import ZERO_RATIO, Eigendecomposition, graded_eigh, is_zero, symmetrize
 from fairspan.linalg.rounding import (
     CANCELLATION_RATIO,
     ENTRY_TERMS,

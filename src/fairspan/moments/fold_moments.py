@@ -10,11 +10,7 @@ from fairspan.linalg.memory import explain_memory_errors, moments_nbytes
 from fairspan.moments.accumulate import accumulate_rows
 from fairspan.moments.dropped_rows import no_complete_rows_error
 from fairspan.moments.exclusion import exclude_part
-from fairspan.moments.group_moments import (
-    GroupMoments,
-    check_costs,
-    moments_of_stacked,
-)
+from fairspan.moments.group_moments import GroupMoments, check_costs, moments_of_stacked
 from fairspan.moments.integer_precision import check_integer_precision
 from fairspan.moments.merging import merge_moments
 from fairspan.moments.wide import SparseMoments

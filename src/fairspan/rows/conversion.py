@@ -10,12 +10,6 @@ import numpy as np
 
 from fairspan.errors import InvalidInput, InvalidType
 from fairspan.registry import LazyModule
-from fairspan.typing import AnyArray, FloatArray
-
-if TYPE_CHECKING:
-    import narwhals.stable.v2 as nw
-else:
-    nw = LazyModule("narwhals.stable.v2")
 from fairspan.rows.row_validation import (
     ALLOWED_NUMBERS,
     check_numeric,
@@ -24,13 +18,16 @@ from fairspan.rows.row_validation import (
     to_numeric,
     warn_if_rounded,
 )
-from fairspan.typing import EagerFrame
+from fairspan.typing import AnyArray, EagerFrame, FloatArray
 
 if TYPE_CHECKING:
+    import narwhals.stable.v2 as nw
     import pyarrow as pa
     from narwhals import Series
     from narwhals.dtypes import DType
     from narwhals.stable.v2.typing import IntoDataFrame, IntoSeries
+else:
+    nw = LazyModule("narwhals.stable.v2")
 
 
 def numeric_columns(frame: EagerFrame) -> list[AnyArray]:

@@ -33,12 +33,7 @@ from fairspan.rows.column_selection import (
 )
 from fairspan.rows.conversion import narwhals_vector_lengths
 from fairspan.rows.error_context import add_error_context
-from fairspan.rows.frames import (
-    FrameRows,
-    densify_sparse_columns,
-    roles_in_frame,
-    select_columns,
-)
+from fairspan.rows.frames import FrameRows, densify_sparse_columns, roles_in_frame, select_columns
 from fairspan.rows.label_resolution import (
     SingleGroup,
     as_eager_frame,
@@ -59,14 +54,7 @@ from fairspan.rows.row_validation import (
     check_shape,
 )
 from fairspan.rows.sample_weights import check_sample_weight
-from fairspan.typing import (
-    AnyArray,
-    ColumnName,
-    FloatArray,
-    LabelsLike,
-    TableLike,
-    WeightsLike,
-)
+from fairspan.typing import AnyArray, ColumnName, FloatArray, LabelsLike, TableLike, WeightsLike
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -47,15 +47,12 @@ from fairspan.rows.sample_weights import weights_from_column
 from fairspan.typing import AnyArray, ColumnName, EagerFrame, FloatArray, TableLike
 
 if TYPE_CHECKING:
+    import narwhals.stable.v2 as nw
     import pandas as pd
     import pyarrow as pa
     from narwhals.stable.v2.typing import IntoDataFrame
-
-if TYPE_CHECKING:
-    import narwhals.stable.v2 as nw
 else:
     nw = LazyModule("narwhals.stable.v2")
-
 
 # Remedies for callers that take group labels, since a text column may be the group column.
 _REMEDIES_WITH_LABELS = {

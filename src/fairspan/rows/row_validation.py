@@ -15,15 +15,12 @@ from fairspan.rows.labels import format_list
 from fairspan.typing import AnyArray, ColumnName, FloatArray, TableLike
 
 if TYPE_CHECKING:
+    import narwhals.stable.v2 as nw
     from narwhals import Series
     from narwhals.dtypes import DType
     from narwhals.stable.v2.typing import IntoDataFrame, IntoSeries
-
-if TYPE_CHECKING:
-    import narwhals.stable.v2 as nw
 else:
     nw = LazyModule("narwhals.stable.v2")
-
 
 _NON_NUMERIC_TYPES = (str, bytes, complex, np.complexfloating, np.datetime64, np.timedelta64)
 

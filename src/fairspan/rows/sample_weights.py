@@ -9,21 +9,16 @@ import numpy as np
 from fairspan.errors import InvalidInput
 from fairspan.formatting.messages import counted, shown_reason
 from fairspan.registry import LazyModule
+from fairspan.rows.array_backend import to_host
 from fairspan.rows.conversion import series_to_float64
-from fairspan.rows.row_validation import (
-    native_dtype,
-)
-from fairspan.typing import AnyArray, FloatArray
+from fairspan.rows.row_validation import native_dtype
+from fairspan.typing import AnyArray, FloatArray, WeightsLike
 
 if TYPE_CHECKING:
     import narwhals.stable.v2 as nw
+    from narwhals.stable.v2.typing import IntoDataFrame
 else:
     nw = LazyModule("narwhals.stable.v2")
-from fairspan.rows.array_backend import to_host
-from fairspan.typing import WeightsLike
-
-if TYPE_CHECKING:
-    from narwhals.stable.v2.typing import IntoDataFrame
 
 
 def check_sample_weight(

@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     import pyarrow as pa
 
-if TYPE_CHECKING:
     from fairspan.rows.files.table_files import FilePart
 
 # Bytes of batches that are kept (64 MB): a table of a million rows of eight numbers. A process that

@@ -60,8 +60,6 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from fairspan.rows.files.na_values import NaValues, NaValuesLike
-
-if TYPE_CHECKING:
     from fairspan.rows.files.number_format_advice import NumberAdvice
     from fairspan.rows.files.numbers_as_text import NumberStyle
     from fairspan.rows.files.table_files import FilePart
