@@ -13,10 +13,10 @@ from fairspan.linalg.eigen import (
     is_zero,
     leading_subspace,
     normalize_signs,
-    scaled_to_one,
+    power_of_two_unit,
+    scale_to_one,
     symmetric_root,
     symmetrize,
-    unit_of,
 )
 from fairspan.linalg.eigenvalue_sums import (
     SmallestEigenvalueSum,
@@ -50,9 +50,9 @@ __all__ = [
     "leading_subspace_krylov",
     "normalize_signs",
     "orthonormalize_against",
-    "scaled_to_one",
+    "power_of_two_unit",
+    "scale_to_one",
     "smallest_eigenvalue_sum",
     "symmetric_root",
     "symmetrize",
-    "unit_of",
 ]

@@ -249,12 +249,12 @@ def graded_eigh(matrix: FloatArray, max_deflated: int) -> tuple[FloatArray, Floa
     smallest = float(values[0])
     largest = float(values[-1])
     # Largest absolute eigenvalue, to which LAPACK's rounding errors are relative.
-    size = max(-smallest, largest, 0.0)
+    norm = max(-smallest, largest, 0.0)
     # Without tiny or negative eigenvalues, the first decomposition is accurate enough.
     is_accurate = smallest > _INACCURATE_RATIO * largest
     n_deflated = 0 if is_accurate else _n_deflated(values, max_deflated)
     if n_deflated == 0:
-        return values, vectors, np.full(len(values), size)
+        return values, vectors, np.full(len(values), norm)
     n_remaining = len(values) - n_deflated
     complement = vectors[:, :n_remaining]
     compressed = symmetrize(complement.T @ (matrix @ complement))
@@ -264,7 +264,7 @@ def graded_eigh(matrix: FloatArray, max_deflated: int) -> tuple[FloatArray, Floa
     # that of a feature counts by its squared loading in the eigenvector. The scale of an eigenvalue
     # is at least that of every smaller one.
     entry_rounding = np.maximum.accumulate(np.abs(np.diagonal(matrix)) @ all_vectors**2)
-    scales = np.maximum(np.append(scales, np.full(n_deflated, size)), entry_rounding)
+    scales = np.maximum(np.append(scales, np.full(n_deflated, norm)), entry_rounding)
     return np.concatenate([remaining_values, values[n_remaining:]]), all_vectors, scales
 
 
@@ -359,8 +359,9 @@ def normalize_signs(vectors: FloatArray) -> FloatArray:
     array([[-0.6],
            [ 0.8]])
     """
-    size = np.abs(vectors)
-    first_largest = np.argmax(size >= (1 - _SIGN_TOL) * size.max(axis=0), axis=0)
+    magnitudes = np.abs(vectors)
+    is_largest = magnitudes >= (1 - _SIGN_TOL) * magnitudes.max(axis=0)
+    first_largest = np.argmax(is_largest, axis=0)
     signs = np.where(vectors[first_largest, np.arange(vectors.shape[1])] < 0, -1.0, 1.0)
     return np.ascontiguousarray(vectors * signs)
 
@@ -458,7 +459,7 @@ class EigenCache:
             self._n_entries -= self._cache.pop(oldest).vectors.size
 
 
-def scaled_to_one(vectors: FloatArray) -> FloatArray:
+def scale_to_one(vectors: FloatArray) -> FloatArray:
     """Divide each vector by a power of two so that its largest entry is at least 1/2 and below 1.
 
     Parameters
@@ -469,8 +470,8 @@ def scaled_to_one(vectors: FloatArray) -> FloatArray:
     Examples
     --------
     >>> import numpy as np
-    >>> from fairspan.linalg import scaled_to_one
-    >>> scaled_to_one(np.array([5e-324, -5e-324]))
+    >>> from fairspan.linalg import scale_to_one
+    >>> scale_to_one(np.array([5e-324, -5e-324]))
     array([ 0.5, -0.5])
     """
     largest = np.abs(vectors).max(axis=-1, keepdims=True, initial=0.0)
@@ -478,7 +479,7 @@ def scaled_to_one(vectors: FloatArray) -> FloatArray:
     return np.asarray(np.ldexp(vectors, np.where(largest > 0, -exponents, 0)))
 
 
-def unit_of(weights: FloatArray) -> float:
+def power_of_two_unit(weights: FloatArray) -> float:
     """Return the largest power of two that is no larger than the largest weight.
 
     Division by it is exact, and weights that differ by a power of two become equal. The unit is 1
@@ -487,7 +488,7 @@ def unit_of(weights: FloatArray) -> float:
     Examples
     --------
     >>> import numpy as np
-    >>> unit_of(np.array([0.0, 3.0]))
+    >>> power_of_two_unit(np.array([0.0, 3.0]))
     2.0
     """
     largest = float(weights.max(initial=0.0))

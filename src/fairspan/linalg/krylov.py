@@ -141,7 +141,6 @@ def leading_subspace_krylov(
             sum_error, converged = _convergence(ritz_values, residual_norms, d, norm_bound)
         else:
             sum_error = _sum_error(ritz_values, residuals, d)
-            # No iteration gets below the rounding error of the residuals.
             converged = sum_error <= sum_tol or _is_at_floor(residual_norms[:d], norm_bound)
         if converged or basis.shape[1] == max_dim:
             break
@@ -254,9 +253,9 @@ def _convergence(
 
 
 def _is_at_floor(residual_norms: FloatArray, norm_bound: float) -> bool:
-    """Whether residuals are the rounding error of the basis times the norm of the operator.
+    """Return whether residuals are rounding errors, which no iteration reduces.
 
-    No iteration gets below it.
+    Rounding the basis leaves residuals of a few eps times the norm of the operator.
     """
     floor = EPS * ROTATION_TERMS * norm_bound * np.sqrt(len(residual_norms))
     return bool(np.linalg.norm(residual_norms) <= floor)

@@ -17,7 +17,7 @@ import numpy as np
 from array_api_compat import numpy as numpy_namespace
 
 from fairspan.errors import InvalidInput
-from fairspan.linalg import is_zero, symmetrize, unit_of
+from fairspan.linalg import is_zero, power_of_two_unit, symmetrize
 from fairspan.linalg.double_double import exact_sum
 from fairspan.linalg.threads import (
     MAX_MEMORY_BOUND_FEATURES,
@@ -271,16 +271,16 @@ class _Accumulator:
         self.group_codes.update(codes.tolist())
         return codes
 
-    def check(self, *, so_far: bool = False) -> None:
+    def check(self, *, is_partial: bool = False) -> None:
         """Check the number of groups and the memory for their matrices.
 
-        `so_far` says that more rows follow, for the error message.
+        `is_partial` says that more rows follow, for the error message.
         """
         if len(self.group_codes) > min(self.limit.allowed, DEFAULT_MAX_GROUPS):
             labels = self.encoder.labels
             groups = [labels[code] for code in self.group_codes]
             check = self.limit.check_pairs if self._has_classes else self.limit.check
-            check(groups, self.n_weighted_rows, so_far=so_far)
+            check(groups, self.n_weighted_rows, is_partial=is_partial)
         self.limit.check_memory(len(self.group_codes), self.n_features)
 
     def add(self, sums: "dict[int, RunningMoments]", n_dropped: int, units: "Units") -> None:
@@ -357,7 +357,7 @@ def _weight_units(weights: FloatArray, codes: IndexArray, n_codes: int) -> Units
     unless positive weights differ by a factor beyond 2^400. Rows with a negative code are left out
     of all sums, so there is no divisor for them.
     """
-    unit = unit_of(weights)
+    unit = power_of_two_unit(weights)
     min_weight = unit * _MIN_SHARED_UNIT_RATIO
     if weights.min(initial=np.inf) >= min_weight:
         return unit
@@ -402,12 +402,11 @@ class _BlockReader:
         self.units: Units = 1.0  # stays 1 without weights
         self._codes = self._encode(total)
         total.check()
-        # Number of rows of a block.
         if isinstance(rows, DeviceRows):
-            self._size = max(rows.block_entries // rows.n_features, MIN_BLOCK_ROWS)
+            self._rows_per_block = max(rows.block_entries // rows.n_features, MIN_BLOCK_ROWS)
         else:
             n_codes = len(total.group_codes) * total.n_folds
-            self._size = _rows_per_block(rows.n_features, n_codes)
+            self._rows_per_block = _rows_per_block(rows.n_features, n_codes)
 
     def _encode(self, total: _Accumulator) -> Any:
         """Return the codes of all rows on the backend's device, and count their groups in `total`.
@@ -417,9 +416,9 @@ class _BlockReader:
         """
         rows = self._rows
         # Otherwise the code of a row depends on more than its label.
-        is_plain = rows.weights is None and total.folds is None and not self._drops_incomplete
+        labels_suffice = rows.weights is None and total.folds is None and not self._drops_incomplete
         labels = rows.groups
-        if is_plain and isinstance(labels, DeviceLabels) and not rows.has_classes:
+        if labels_suffice and isinstance(labels, DeviceLabels) and not rows.has_classes:
             # The labels stay on the device; only their few distinct values, the categories, are
             # encoded here. Every row counts, since there are no weights and no rows to drop.
             category_codes = total.encode_categories(labels.categories)
@@ -438,8 +437,8 @@ class _BlockReader:
         If incomplete rows are dropped, they get the code -2, for which no moments are summed.
         """
         xp = self.backend.xp
-        for first in range(start, stop, self._size):
-            block = slice(first, min(first + self._size, stop))
+        for first in range(start, stop, self._rows_per_block):
+            block = slice(first, min(first + self._rows_per_block, stop))
             values = self._read_values(block)
             codes = self._codes[block]
             if self._drops_incomplete:
@@ -479,7 +478,7 @@ def _accumulate_stream(total: _Accumulator, rows: RowSource) -> None:
         total.drop(block)
         codes = total.encode(block)
         n_buffered += block.values.size
-        total.check(so_far=True)  # more blocks may follow
+        total.check(is_partial=True)  # more blocks may follow
         if n_buffered < min(_rows_per_block(p, total.n_codes) * p, _MAX_BUFFERED_ENTRIES):
             # Copy: the source may reuse its buffer.
             buffer.append(CodedBlock(block.values.copy(), codes, block.weights))

@@ -420,7 +420,7 @@ class _ObservedAggregator:
         n_rows = sum(observed.count for observed in groups.values())
         LabelEncoder(list(groups))  # raises if labels are of different types
         check = self.limit.check_pairs if self.has_classes else self.limit.check
-        check(list(groups), n_rows, so_far=True)
+        check(list(groups), n_rows, is_partial=True)
         self.limit.check_memory(len(groups), n_features)
 
 
@@ -548,8 +548,8 @@ def _chunks_by_group(
         # Rows of weight zero may be the only ones of their group, which then has no label.
         codes: AnyArray = encoder.encode(groups[weighted], block.first_row)
         order, slices = sort_by_code(codes)
-        for code, place in slices:
-            indices = weighted[order[place]]
+        for code, positions in slices:
+            indices = weighted[order[positions]]
             buffer.setdefault(code, []).append((block.values[indices], weights[indices]))
         n_buffered += block.values.size
         if n_buffered >= _CHUNK_ENTRIES:

@@ -378,7 +378,7 @@ class MomentsAggregator:
             return self._aggregate_sparse(rows)
         sums = accumulate_rows(rows, self.limit)
         (stacked,) = sums.by_fold  # without folds, there is one entry for all rows
-        moments = moments_of_stacked(stacked, rows)
+        moments = moments_from_stacked(stacked, rows)
         return replace(
             moments, n_dropped=sums.n_dropped, lost_groups=sums.lost_groups, skip_validation=True
         )
@@ -387,7 +387,7 @@ class MomentsAggregator:
         """Dense moments of sparse rows, by sparse products."""
         groups, n_dropped = group_sparse_rows(rows, self.limit)
         self.limit.check_memory(len(groups), rows.n_features)
-        moments = moments_of_stacked(_stack_group_rows(groups, rows.n_features), rows)
+        moments = moments_from_stacked(_stack_group_rows(groups, rows.n_features), rows)
         lost_groups = rows.lost_groups(moments.labels) if n_dropped else frozenset()
         return replace(moments, n_dropped=n_dropped, lost_groups=lost_groups, skip_validation=True)
 
@@ -397,12 +397,12 @@ class MomentsAggregator:
         labels = {*left.finest.labels, *right.finest.labels}
         n_rows = int(left.counts.sum() + right.counts.sum())
         check = self.limit.check if left.by_class is None else self.limit.check_pairs
-        check(labels, n_rows, so_far=True)
+        check(labels, n_rows, is_partial=True)
         self.limit.check_memory(len(labels), left.n_features)
         return merge_moments([left, right])
 
 
-def moments_of_stacked(stacked: StackedMoments, rows: RowSource) -> GroupMoments:
+def moments_from_stacked(stacked: StackedMoments, rows: RowSource) -> GroupMoments:
     """Return the moments of rows from stacked arrays of them, one entry per group.
 
     If the rows have classes, entries are pairs of group and class; the result has their totals by

@@ -30,7 +30,7 @@ from fairspan.moments.projector import Projector, encoder_columns
 from fairspan.typing import FloatArray
 
 # Up to this captured share, the squared row norm of E = I - VV' is accurate as a difference.
-_NEARLY_CAPTURED = 0.9
+_MAX_SUBTRACTED_SHARE = 0.9
 # Up to this ratio d / p, block Krylov is faster than LAPACK (p = 1764: a third of the time at
 # d = 20, equal at d = 50).
 _MAX_KRYLOV_RATIO = 1 / 40
@@ -91,7 +91,7 @@ class SecondMoments(Protocol):
         """Apply: S_gV of each group, shape (k, p, d)."""
 
     def leading(
-        self, weights: FloatArray, n_components: int, tie_tolerance: float = 0.0
+        self, weights: FloatArray, n_components: int, tie_tol: float = 0.0
     ) -> LeadingSubspace:
         """Leading eigenvectors of sum_g weights_g S_g, with ties within the tolerance."""
 
@@ -356,7 +356,7 @@ class DenseSecondMoments:
         abs_columns = np.abs(columns)
         offset_error = self.offset_rounding_error
         row_squares = np.einsum("ij,ij->i", columns, columns)
-        captured = np.flatnonzero(row_squares > _NEARLY_CAPTURED)
+        captured = np.flatnonzero(row_squares > _MAX_SUBTRACTED_SHARE)
         # For nearly captured features E has small rows; compute only these explicitly.
         rows = columns[captured] @ -columns.T
         rows[np.arange(len(captured)), captured] += 1.0
@@ -389,10 +389,10 @@ class DenseSecondMoments:
             return self.matrices @ basis
 
     def leading(
-        self, weights: FloatArray, n_components: int, tie_tolerance: float = 0.0
+        self, weights: FloatArray, n_components: int, tie_tol: float = 0.0
     ) -> LeadingSubspace:
         """Leading eigenvectors of sum_g weights_g S_g."""
-        return self.eigen_cache.leading(weights, n_components, tie_tolerance)
+        return self.eigen_cache.leading(weights, n_components, tie_tol)
 
     def decompose_groups(self) -> None:
         """Cache the eigendecompositions of single groups, which fits of all dimensions need."""
@@ -416,7 +416,7 @@ class DenseSecondMoments:
         n_components: int,
         *,
         start: FloatArray | None = None,
-        sum_goal: float | None = None,
+        sum_tol: float | None = None,
     ) -> ApproximateSubspace:
         """Approximate leading eigenvectors of a mixture, by iteration if that is faster.
 
@@ -432,7 +432,7 @@ class DenseSecondMoments:
         n_components : int
         start : (p, m) array, optional
             Directions near the eigenvectors.
-        sum_goal : float, optional
+        sum_tol : float, optional
             Stop once the estimated error of the sum of the d largest eigenvalues is at most this;
             by default, iterate to float64 accuracy.
 
@@ -454,7 +454,7 @@ class DenseSecondMoments:
             n_components,
             norm_bound=float(np.abs(weights) @ self.traces),
             start=start,
-            sum_tol=sum_goal,
+            sum_tol=sum_tol,
         )
 
     def n_ritz(self, n_components: int) -> int:
@@ -478,7 +478,7 @@ class DenseSecondMoments:
 
 
 def _has_flat_spectrum(mixture: FloatArray) -> bool:
-    """Whether the spectrum decays so slowly that an iteration takes longer than LAPACK."""
+    """Return whether the spectrum is so flat that an iteration takes longer than LAPACK."""
     p = len(mixture)
     if p > _MAX_FLAT_FEATURES:
         return False

@@ -22,8 +22,8 @@ from fairspan.linalg import (
     ApproximateSubspace,
     LeadingSubspace,
     leading_subspace_krylov,
+    power_of_two_unit,
     symmetrize,
-    unit_of,
 )
 from fairspan.linalg.double_double import divide, exact_sum
 from fairspan.linalg.rounding import CANCELLATION_RATIO
@@ -42,7 +42,7 @@ _CHUNK_ROWS = 2**15
 _CHUNK_ENTRIES = 2**22
 _MIN_CHUNK_ROWS = 256
 # Columns multiplied with a chunk at a time.
-_COLUMNS_AT_ONCE = 64
+_BLOCK_COLUMNS = 64
 # Entries of a block of dense rows that is copied to be changed: 1 MB, which stays in cache. Memory
 # for larger blocks would be claimed anew each time, which takes longer than the arithmetic.
 _CACHED_ENTRIES = 2**17
@@ -200,8 +200,8 @@ class GroupRows:
         these, the chunk of shifted rows, and its weights. Blocks and chunks bound the temporary
         memory.
         """
-        for start in range(0, directions.shape[1], _COLUMNS_AT_ONCE):
-            columns = slice(start, start + _COLUMNS_AT_ONCE)
+        for start in range(0, directions.shape[1], _BLOCK_COLUMNS):
+            columns = slice(start, start + _BLOCK_COLUMNS)
             block = directions[:, columns]
             center = self.shifted_mean @ block
             for chunk, weights in self.chunks:
@@ -234,7 +234,7 @@ class GroupRows:
         scatter: Any = 0.0
         # Division by a power of two near the largest weight is exact. The roots then do not depend
         # on the unit of the weights, and products of extreme weights stay in range.
-        unit = max(unit_of(weights) for _, weights in self.chunks)
+        unit = max(power_of_two_unit(weights) for _, weights in self.chunks)
         for chunk, weights in self.chunks:
             # Chunks are shifted rows, about whose mean dense ones are centered first. Sparse ones
             # would become dense, so their mean is subtracted from the sum below.
@@ -470,10 +470,10 @@ class SparseSecondMoments:
         )
 
     def leading(
-        self, weights: FloatArray, n_components: int, tie_tolerance: float = 0.0
+        self, weights: FloatArray, n_components: int, tie_tol: float = 0.0
     ) -> LeadingSubspace:
         """Leading eigenvectors of sum_g weights_g P S_g P, by iteration (not certified)."""
-        return self.approximate_leading(weights, n_components, tie_tolerance=tie_tolerance).leading
+        return self.approximate_leading(weights, n_components, tie_tol=tie_tol).leading
 
     def approximate_leading(
         self,
@@ -481,8 +481,8 @@ class SparseSecondMoments:
         n_components: int,
         *,
         start: FloatArray | None = None,
-        tie_tolerance: float = 0.0,
-        sum_goal: float | None = None,
+        tie_tol: float = 0.0,
+        sum_tol: float | None = None,
     ) -> ApproximateSubspace:
         """Approximate leading eigenvectors of a mixture of the groups' second moments.
 
@@ -497,9 +497,9 @@ class SparseSecondMoments:
         n_components : int
         start : (p, m) array, optional
             Directions near the eigenvectors.
-        tie_tolerance : float
+        tie_tol : float
             Eigenvalues within this absolute distance of eigenvalue d count as tied with it.
-        sum_goal : float, optional
+        sum_tol : float, optional
             Stop once the estimated error of the sum of the d largest eigenvalues is at most this;
             by default, iterate to float64 accuracy.
 
@@ -521,8 +521,8 @@ class SparseSecondMoments:
                 weights,
                 n_components,
                 start=None if start is None else start[nonzero],
-                tie_tolerance=tie_tolerance,
-                sum_goal=sum_goal,
+                tie_tol=tie_tol,
+                sum_tol=sum_tol,
             )
             return approximation.embed(nonzero, self.n_features)
         return leading_subspace_krylov(
@@ -532,8 +532,8 @@ class SparseSecondMoments:
             norm_bound=float(np.abs(weights) @ self.traces),
             start=start,
             orthogonal_to=self.forbidden,
-            tie_tol=tie_tolerance,
-            sum_tol=sum_goal,
+            tie_tol=tie_tol,
+            sum_tol=sum_tol,
         )
 
     @cached_property

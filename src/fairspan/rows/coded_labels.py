@@ -11,6 +11,7 @@ from fairspan.rows.labels import (
     ALLOWED_LABELS,
     TYPE_NAMES,
     Label,
+    attributes_of,
     format_label_type,
     format_list,
     is_missing_label,
@@ -93,7 +94,7 @@ class CodedLabels:
         first_rows = np.unique(codes, return_index=True)[1].tolist()
         # Labels of columns that were crossed before are tuples, which are joined to a flat one.
         attributes = [
-            [_as_attributes(column.categories[column.codes[row]]) for row in first_rows]
+            [attributes_of(column.categories[column.codes[row]]) for row in first_rows]
             for column in columns
         ]
         categories = [sum(parts, ()) for parts in zip(*attributes, strict=True)]
@@ -154,11 +155,6 @@ def _combine_codes(columns: Sequence[CodedLabels]) -> IndexArray:
         # Renumber after each column so that codes cannot overflow.
         codes = np.unique(codes * len(column.categories) + column.codes, return_inverse=True)[1]
     return codes
-
-
-def _as_attributes(label: RawLabel) -> tuple[RawLabel, ...]:
-    """Return the attributes of a crossed label; a plain label is its only attribute."""
-    return label if isinstance(label, tuple) else (label,)
 
 
 class LabelEncoder:

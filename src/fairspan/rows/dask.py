@@ -121,7 +121,7 @@ class DaskFrame(Protocol):
 
 DaskCollection: TypeAlias = DaskArray | DaskFrame
 # Labels or weights of one partition; None if they are columns, or if there are none.
-PartitionValues: TypeAlias = Delayed | SingleGroup | None
+DelayedValues: TypeAlias = Delayed | SingleGroup | None
 
 # Retries of a failed task after transient failures; only the distributed scheduler uses them.
 _RETRIES = 2
@@ -177,8 +177,8 @@ def _aggregate_partition(
                 partition, _without_index(labels), _without_index(weights), number
             )
             return aggregator.aggregate(rows)
-        _check_empty(_without_index(labels), "labels in sensitive_features")
-        _check_empty(_without_index(weights), "weights in sample_weight")
+        _check_empty(_without_index(labels), "sensitive_features", "label")
+        _check_empty(_without_index(weights), "sample_weight", "weight")
         return None
 
 
@@ -187,10 +187,10 @@ def _without_index(part: object) -> object:
     return part.values if isinstance(part, _IndexedPart) else part
 
 
-def _check_empty(values: object, what: str) -> None:
+def _check_empty(values: object, name: str, noun: str) -> None:
     """Check that there are no values for an empty partition."""
     if isinstance(values, Sized):
-        check_consistent_length(0, len(values), what)
+        check_consistent_length(0, len(values), name, noun)
 
 
 @dataclass(frozen=True, eq=False)
@@ -213,8 +213,8 @@ class DaskRows(PartitionedColumnRows):
 
     collection: DaskCollection | None
     selection: ColumnSelection
-    partition_labels: Sequence[PartitionValues]
-    partition_weights: Sequence[PartitionValues]
+    partition_labels: Sequence[DelayedValues]
+    partition_weights: Sequence[DelayedValues]
     label_columns: tuple[ColumnName, ...]
     row_offsets: tuple[int, ...] | None
 
@@ -297,7 +297,7 @@ class DaskRows(PartitionedColumnRows):
         n_rows = len(partition)
         selection = self.selection
         frame = as_eager_frame(partition)
-        scaled_weights = check_sample_weight(weights, n_rows, is_part=True)
+        scaled_weights = check_sample_weight(weights, n_rows, may_be_zero=True)
         if scaled_weights is not None:  # divided by a power of two that all partitions share
             scaled_weights = selection.weight_scale.scale(scaled_weights)
         # Rows are assigned to folds by their position. If it is unknown, folds begin in each
@@ -608,7 +608,7 @@ def _split_by_partition(
     validate: Callable[[int], CodedLabels | FloatArray | None],
     *,
     has_index: bool,
-) -> Sequence[PartitionValues]:
+) -> Sequence[DelayedValues]:
     """Split labels or weights along the partitions of X, into one delayed object for each.
 
     Parameters
@@ -661,7 +661,7 @@ def _split_collection(
     if _is_array(values):
         value_sizes = _rows_per_chunk(values)
         if value_sizes is not None and sizes is not None:
-            check_consistent_length(sum(sizes), sum(value_sizes), f"values in {name}")
+            check_consistent_length(sum(sizes), sum(value_sizes), name)
             values = values.rechunk({0: sizes})
         if values.ndim == 2:  # several group columns: each chunk must have all of them
             values = values.rechunk({1: -1})

@@ -27,7 +27,7 @@ _GPU_BLOCK_ENTRIES = 2**24
 
 
 def backend_of(array: Any) -> ArrayBackend:
-    """Array API namespace and device of an array.
+    """Return the array API namespace and the device of an array.
 
     Raises
     ------

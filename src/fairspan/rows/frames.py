@@ -558,8 +558,8 @@ class ArrowStreamAdapter(StreamAdapter):
 
     def open(self, X: TableLike, metadata: RowMetadata, on_missing: OnMissing) -> ArrowStreamRows:
         """Open the rows of an Arrow stream."""
-        x_description = f"a stream of rows ({type(X).__name__})"  # for messages
-        return open_arrow_stream(X, x_description, metadata, on_missing)
+        description = f"a stream of rows ({type(X).__name__})"
+        return open_arrow_stream(X, description, metadata, on_missing)
 
 
 def open_arrow_stream(

@@ -303,7 +303,7 @@ def resolve_labels(
             "Pass X as a data frame, or pass an array of labels",
         )
     labels = labels_from_values(values, name)
-    check_consistent_length(n_rows, len(labels), f"labels in {name}", rows_name)
+    check_consistent_length(n_rows, len(labels), name, "label", rows_name)
     return labels
 
 

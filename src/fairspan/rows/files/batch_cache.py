@@ -37,8 +37,8 @@ class BatchRequest:
     text_columns: tuple[str, ...]
 
     @classmethod
-    def of(cls, columns: Sequence[str], text_columns: Sequence[str]) -> BatchRequest:
-        """Return the request for columns, of which some are read as text."""
+    def from_columns(cls, columns: Sequence[str], text_columns: Sequence[str]) -> BatchRequest:
+        """Make the request for columns, of which some are read as text."""
         as_text = tuple(name for name in columns if name in text_columns)
         return cls(tuple(columns), as_text)
 
@@ -84,7 +84,7 @@ class BatchCache:
         cached = self._parts.get(part.path)
         if cached is None or not cached.request.includes(request):
             return None
-        if _state_of(part.path) != cached.file_state:
+        if _file_state(part.path) != cached.file_state:
             return None
         columns = list(request.columns)
         return [batch.select(columns) for batch in cached.batches]
@@ -104,7 +104,7 @@ class BatchCache:
         n_bytes = 0
         # Before reading, so that `find` notices if the file changes meanwhile. None if the state is
         # unknown: changes would go unnoticed, so nothing is kept.
-        file_state = _state_of(part.path)
+        file_state = _file_state(part.path)
         for batch in batches:
             n_bytes += batch.nbytes
             if n_bytes > budget:  # the batches are only passed on from here
@@ -117,7 +117,7 @@ class BatchCache:
             self._parts[part.path] = _CachedPart(request, file_state, kept, n_bytes)
 
 
-def _state_of(path: Path) -> tuple[int, int] | None:
+def _file_state(path: Path) -> tuple[int, int] | None:
     """Return the size of a file and when it was changed; None if it cannot be told."""
     try:
         status = path.stat()

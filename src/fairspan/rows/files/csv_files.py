@@ -335,11 +335,11 @@ def _warn_if_integers_rounded(
 
     Columns with a value beyond the range of 64-bit integers are floats, without a warning.
     """
-    own_codes = dict(na_values.by_column)
+    codes_by_column = dict(na_values.by_column)
     integer_values = {}
     for name in integer_columns:
         # Arrow has replaced codes of all columns by null, but not those of a single column.
-        values = arrow_to_numpy(replace_by_null(batch[name], own_codes.get(name, ())))
+        values = arrow_to_numpy(replace_by_null(batch[name], codes_by_column.get(name, ())))
         if np.fmax.reduce(np.abs(values), initial=0) <= _MAX_INTEGER:
             integer_values[name] = values
     warn_if_rounded(integer_values)

@@ -359,7 +359,9 @@ class FileRows(PartitionedColumnRows):
         """
         columns = self.selection.required_columns
         text_columns = self.selection.text_columns
-        request = BatchRequest.of(columns, text_columns)  # kept batches must have these columns
+        request = BatchRequest.from_columns(
+            columns, text_columns
+        )  # kept batches must have these columns
         cached = self.cache.find(part, request)
         if cached is not None:
             return iter(cached)

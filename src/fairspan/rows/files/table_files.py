@@ -123,9 +123,9 @@ class FilePart:
                 self.path, self.csv_format, schema, columns, text_columns, self.na_values
             )
         elif self.workbook_format is not None:
-            from fairspan.rows.files.excel_files import excel_batches
+            from fairspan.rows.files.excel_files import read_excel_batches
 
-            yield from excel_batches(
+            yield from read_excel_batches(
                 self.path, self.workbook_format, schema, columns, self.na_values
             )
         elif self.row_group is not None:  # a Parquet file
@@ -240,8 +240,8 @@ def _check_format_options(path: Path, file_format: str, csv_format: CsvFormat) -
     if file_format == "csv":
         return
     if file_format == "excel":
-        plain = replace(csv_format, skip_rows=0, header=True)
-        if plain == CsvFormat():
+        other_options = replace(csv_format, skip_rows=0, header=True)
+        if other_options == CsvFormat():
             return
     raise InvalidInput(
         f"{path} is {_FORMAT_NAMES[file_format]}, which has no such format options",
