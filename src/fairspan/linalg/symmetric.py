@@ -22,6 +22,11 @@ def symmetrize(products: FloatArray) -> FloatArray:
     return np.asarray((products + products.swapaxes(-1, -2)) / 2)
 
 
+def outer_products(vectors: FloatArray) -> FloatArray:
+    """Return the outer product of each of k vectors with itself, (k, p, p)."""
+    return np.asarray(vectors[:, :, None] * vectors[:, None])
+
+
 def symmetric_root(matrices: FloatArray) -> FloatArray:
     """Return the symmetric square root of (..., n, n) positive semidefinite matrices.
 

@@ -11,20 +11,25 @@ from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import pairwise
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 import numpy as np
 from array_api_compat import numpy as numpy_namespace
 
 from fairspan.errors import InvalidInput
 from fairspan.linalg import is_zero, power_of_two_unit, symmetrize
-from fairspan.linalg.double_double import exact_sum
 from fairspan.linalg.threads import (
     MAX_MEMORY_BOUND_FEATURES,
     map_in_threads,
     single_thread_if_small,
 )
 from fairspan.moments.base_moments import no_group_labels_error
+from fairspan.moments.running_moments import (
+    RunningMoments,
+    StackedMoments,
+    merge_into,
+    stack_by_label,
+)
 from fairspan.rows.array_backend import ArrayBackend, to_numpy
 from fairspan.rows.arrays import ArrayRows
 from fairspan.rows.blocks import RowBlock, select_rows
@@ -36,12 +41,11 @@ from fairspan.rows.in_memory import InMemoryRows
 from fairspan.rows.labels import (
     Label,
     is_missing_label,
-    label_array,
     to_python_label,
     without_last_attribute,
 )
 from fairspan.rows.protocol import RowSource, row_metadata
-from fairspan.typing import AnyArray, FloatArray, IndexArray, RawLabel
+from fairspan.typing import FloatArray, IndexArray, RawLabel
 
 # Largest accepted ratio of products to scatter: about two bits of cancellation.
 _MAX_CANCELLATION = 3.0
@@ -77,7 +81,6 @@ _MIN_SHARED_UNIT_RATIO = 2.0**-400
 # Largest number of entries buffered from a stream, so that matrices are updated less often.
 _MAX_BUFFERED_ENTRIES = 2**23
 
-Key = TypeVar("Key", int, Label)
 HOST_BACKEND = ArrayBackend(numpy_namespace, "cpu")
 # Divisors of weights: one power of two for all, or one for each code.
 Units = float | FloatArray
@@ -100,18 +103,6 @@ class SpanResult(NamedTuple):
     sums: "dict[int, RunningMoments]"
     n_dropped: int
     is_finite: bool
-
-
-@dataclass(frozen=True, eq=False)
-class StackedMoments:
-    """Moments of groups as arrays, in label order."""
-
-    labels: AnyArray
-    counts: IndexArray
-    weights: FloatArray
-    means: FloatArray
-    mean_corrections: FloatArray
-    scatters: FloatArray
 
 
 @dataclass(frozen=True)
@@ -507,63 +498,6 @@ def _block_in_units(block: CodedBlock, units: Units) -> CodedBlock:
     if block.weights is None:
         return block
     return block._replace(weights=_divide_by_units(block.weights, units, block.codes))
-
-
-@dataclass(eq=False)
-class RunningMoments:
-    """Running moments of one group in one fold; its mean is shift + mean_offset.
-
-    The shift is near the rows, so that the offset keeps full precision even far from zero, and
-    merging loses none.
-    """
-
-    shift: FloatArray
-    count: int = 0
-    weight: Any = 0.0
-    mean_offset: Any = 0.0
-    scatter: Any = 0.0
-
-    def multiply_weights(self, factor: float) -> "RunningMoments":
-        """Return the moments for weights multiplied by a factor."""
-        return replace(self, weight=self.weight * factor, scatter=self.scatter * factor)
-
-    def merge(self, other: "RunningMoments") -> None:
-        """Merge the moments of another part of the group."""
-        total = self.weight + other.weight
-        delta = (other.shift - self.shift) + (other.mean_offset - self.mean_offset)
-        self.scatter += other.scatter
-        # Not as products of roots, which would round weights and twice the weights differently.
-        self.scatter += np.outer(delta, delta) * (self.weight * (other.weight / total))
-        self.mean_offset = self.mean_offset + (other.weight / total) * delta
-        is_known = self.count > 0 and other.count > 0  # 0 means unknown
-        self.count = self.count + other.count if is_known else 0
-        self.weight = total
-
-
-def merge_into(sums: dict[Key, RunningMoments], key: Key, moments: RunningMoments) -> None:
-    """Merge moments into those of the same key."""
-    if key in sums:
-        sums[key].merge(moments)
-    else:
-        sums[key] = moments
-
-
-def stack_by_label(sums: dict[Label, RunningMoments], n_features: int) -> StackedMoments:
-    """Stack the moments of k groups in label order; `sums` is empty afterwards.
-
-    A mean is the sum of shift and offset; `mean_corrections` are the errors of its rounding.
-    """
-    labels = sorted(sums)
-    k = len(sums)
-    counts = np.array([sums[label].count for label in labels], dtype=np.int64)
-    weights = np.array([sums[label].weight for label in labels], dtype=np.float64)
-    means, corrections = np.empty((2, k, n_features))
-    for group, label in enumerate(labels):
-        means[group], corrections[group] = exact_sum(sums[label].shift, sums[label].mean_offset)
-    scatters = np.empty((k, n_features, n_features))
-    for group, label in enumerate(labels):  # one by one, to free memory as we go
-        scatters[group] = sums.pop(label).scatter
-    return StackedMoments(label_array(labels), counts, weights, means, corrections, scatters)
 
 
 def _sum_by_code(

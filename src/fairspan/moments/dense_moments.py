@@ -10,12 +10,13 @@ from scipy.linalg import blas
 from fairspan.errors import InvalidInput, warn
 from fairspan.formatting.messages import counted
 from fairspan.linalg.double_double import divide
-from fairspan.moments.accumulate import StackedMoments
 from fairspan.moments.base_moments import BaseMoments, Center
 from fairspan.moments.em import EMSummary
+from fairspan.moments.em_uncertainty import EMUncertainty
 from fairspan.moments.moment_validation import check_moments
 from fairspan.moments.normal_model import NormalModel
-from fairspan.moments.second_moments import DenseSecondMoments, EMUncertainty
+from fairspan.moments.running_moments import StackedMoments
+from fairspan.moments.second_moments import DenseSecondMoments
 from fairspan.rows.attributes import ColumnKey, column_positions
 from fairspan.rows.coded_labels import CodedLabels
 from fairspan.rows.label_matching import KnownLabels

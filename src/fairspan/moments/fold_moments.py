@@ -13,7 +13,7 @@ from fairspan.moments.exclusion import exclude_part
 from fairspan.moments.group_moments import GroupMoments, check_costs, moments_from_stacked
 from fairspan.moments.integer_precision import check_integer_precision
 from fairspan.moments.merging import merge_moments
-from fairspan.moments.wide import SparseMoments
+from fairspan.moments.row_moments import SparseMoments
 from fairspan.rows.aggregation import Rows, aggregate
 from fairspan.rows.attributes import RowsWithAttributes
 from fairspan.rows.folds import Folds

@@ -9,12 +9,7 @@ import numpy.typing as npt
 
 from fairspan.errors import caller_remedies, warn
 from fairspan.linalg.memory import explain_memory_errors, warn_if_slow
-from fairspan.moments.accumulate import (
-    RunningMoments,
-    StackedMoments,
-    accumulate_rows,
-    stack_by_label,
-)
+from fairspan.moments.accumulate import accumulate_rows
 from fairspan.moments.dense_moments import DenseMoments
 from fairspan.moments.dropped_rows import no_complete_rows_error, no_rows_error, warn_of_lost_groups
 from fairspan.moments.em import fit_em
@@ -27,6 +22,7 @@ from fairspan.moments.moment_validation import (
     check_no_overflow,
     invalid_moments_error,
 )
+from fairspan.moments.running_moments import RunningMoments, StackedMoments, stack_by_label
 from fairspan.moments.sparse_scatter import GroupRows, group_sparse_rows
 from fairspan.rows.aggregation import Rows, aggregate
 from fairspan.rows.attributes import RowsWithAttributes

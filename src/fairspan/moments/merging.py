@@ -8,9 +8,9 @@ from typing import TypeVar, cast
 import numpy as np
 
 from fairspan.errors import Cause, InvalidInput
-from fairspan.moments.accumulate import RunningMoments, merge_into, stack_by_label
 from fairspan.moments.dense_moments import DenseMoments
 from fairspan.moments.moment_validation import check_no_overflow
+from fairspan.moments.running_moments import RunningMoments, merge_into, stack_by_label
 from fairspan.rows.labels import (
     Label,
     describe_label_type,

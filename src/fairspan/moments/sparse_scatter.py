@@ -12,7 +12,7 @@ With a few forbidden directions F, the second moments are P S P with P = I - FF'
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 import scipy
@@ -48,6 +48,35 @@ _BLOCK_COLUMNS = 64
 _CACHED_ENTRIES = 2**17
 
 
+class RowChunk(NamedTuple):
+    """Consecutive shifted rows of a group, with their positive weights.
+
+    Attributes
+    ----------
+    rows : (r, p) csr_array, array or ShiftedRows
+    weights : (r,) array
+    """
+
+    rows: Any
+    weights: FloatArray
+
+
+class _ChunkCoordinates(NamedTuple):
+    """Centered coordinates (x - mean)'V of the rows of a chunk along some directions V.
+
+    Attributes
+    ----------
+    columns : slice
+        Positions of these directions among all.
+    coordinates : (r, q) array
+    chunk : RowChunk
+    """
+
+    columns: slice
+    coordinates: FloatArray
+    chunk: RowChunk
+
+
 @dataclass(frozen=True, eq=False)
 class GroupRows:
     """Shifted rows y = x - shift of one group, sparse or dense, and their mean.
@@ -55,8 +84,8 @@ class GroupRows:
     Attributes
     ----------
     label : Label
-    chunks : tuple of ((r, p) csr_array, array or ShiftedRows, (r,) array)
-        Shifted rows in consecutive chunks, each with its positive weights.
+    chunks : tuple of RowChunk
+        Shifted rows, in order.
     weight : float
         Total weight, n_g.
     shift : (p,) array
@@ -72,7 +101,7 @@ class GroupRows:
     """
 
     label: Label
-    chunks: tuple[tuple[Any, FloatArray], ...]
+    chunks: tuple[RowChunk, ...]
     weight: float
     shift: FloatArray
     shifted_mean: FloatArray
@@ -95,16 +124,16 @@ class GroupRows:
         rows_in_budget = _CHUNK_ENTRIES * n / max(n_stored, 1)
         size = int(min(max(rows_in_budget, _MIN_CHUNK_ROWS), _CHUNK_ROWS))
         chunks = tuple(
-            (rows[start : start + size], weights[start : start + size])
+            RowChunk(rows[start : start + size], weights[start : start + size])
             for start in range(0, n, size)
         )
-        shifted_mean = sum(chunk.T @ chunk_weights for chunk, chunk_weights in chunks) / weight
+        shifted_mean = sum(chunk.rows.T @ chunk.weights for chunk in chunks) / weight
         return cls(label, chunks, weight, shift, shifted_mean, indices)
 
     @property
     def is_sparse(self) -> bool:
         """Whether the rows are stored as a sparse matrix."""
-        return bool(scipy.sparse.issparse(self.chunks[0][0]))
+        return bool(scipy.sparse.issparse(self.chunks[0].rows))
 
     @property
     def mean(self) -> FloatArray:
@@ -132,12 +161,12 @@ class GroupRows:
         if self.known_variances is not None:
             return self.known_variances
         if self.is_sparse:  # a difference keeps the rows sparse, and their means are small
-            squares = sum((chunk * chunk).T @ weights for chunk, weights in self.chunks)
+            squares = sum((rows * rows).T @ weights for rows, weights in self.chunks)
             return np.asarray(np.maximum(squares / self.weight - self.shifted_mean**2, 0.0))
         squares = np.zeros_like(self.shifted_mean)
-        for chunk, weights in self.chunks:
-            for block in blocks_in_cache(*chunk.shape):
-                deviations = chunk[block] - self.shifted_mean
+        for rows, weights in self.chunks:
+            for block in blocks_in_cache(*rows.shape):
+                deviations = rows[block] - self.shifted_mean
                 squares += weights[block] @ np.square(deviations, out=deviations)
         return squares / self.weight
 
@@ -148,13 +177,7 @@ class GroupRows:
         return replace(
             self,
             chunks=tuple(
-                (
-                    chunk.select_features(features)
-                    if isinstance(chunk, ShiftedRows)
-                    else chunk[:, features],
-                    weights,
-                )
-                for chunk, weights in self.chunks
+                RowChunk(_select_columns(rows, features), weights) for rows, weights in self.chunks
             ),
             shift=self.shift[features],
             shifted_mean=self.shifted_mean[features],
@@ -170,7 +193,7 @@ class GroupRows:
         shift, correction = divide(self.shift, self.shift_correction, scale)
         return replace(
             self,
-            chunks=tuple((chunk @ inverse, weights) for chunk, weights in self.chunks),
+            chunks=tuple(RowChunk(rows @ inverse, weights) for rows, weights in self.chunks),
             shift=shift,
             shifted_mean=self.shifted_mean / scale,
             shift_correction=correction,
@@ -179,33 +202,29 @@ class GroupRows:
     def apply_covariance(self, directions: FloatArray) -> FloatArray:
         """Multiply the group covariance by (p, m) directions, shape (p, m)."""
         image = np.zeros_like(directions)
-        for columns, coordinates, chunk, weights in self._iter_coordinates(directions):
-            image[:, columns] += chunk.T @ (weights[:, None] * coordinates)
+        for columns, coordinates, (rows, weights) in self._iter_coordinates(directions):
+            image[:, columns] += rows.T @ (weights[:, None] * coordinates)
         return image / self.weight
 
     def captured_variance(self, directions: FloatArray) -> float:
         """Return tr(V'CV) for (p, m) directions V and the group covariance C."""
         total = sum(
-            float(weights @ np.einsum("ij,ij->i", coordinates, coordinates))
-            for _, coordinates, _, weights in self._iter_coordinates(directions)
+            float(chunk.weights @ np.einsum("ij,ij->i", coordinates, coordinates))
+            for _, coordinates, chunk in self._iter_coordinates(directions)
         )
         return total / self.weight
 
-    def _iter_coordinates(
-        self, directions: FloatArray
-    ) -> Iterator[tuple[slice, FloatArray, Any, FloatArray]]:
+    def _iter_coordinates(self, directions: FloatArray) -> Iterator[_ChunkCoordinates]:
         """Iterate over centered coordinates by block of directions and chunk of rows.
 
-        Yields the slice of directions, the coordinates (x - mean)'V of the rows of a chunk along
-        these, the chunk of shifted rows, and its weights. Blocks and chunks bound the temporary
-        memory.
+        Blocks and chunks bound the temporary memory.
         """
         for start in range(0, directions.shape[1], _BLOCK_COLUMNS):
             columns = slice(start, start + _BLOCK_COLUMNS)
             block = directions[:, columns]
             center = self.shifted_mean @ block
-            for chunk, weights in self.chunks:
-                yield columns, chunk @ block - center, chunk, weights
+            for chunk in self.chunks:
+                yield _ChunkCoordinates(columns, chunk.rows @ block - center, chunk)
 
     def mean_squared_residual(self, offset: FloatArray, encoder_columns: FloatArray) -> float:
         """Return the weighted mean of ||(I - VV')(x - point)||^2 over the rows x, block by block.
@@ -221,9 +240,9 @@ class GroupRows:
         # this and plus `offset`, they are rows minus the point.
         total = 0.0
         n_rows = rows_per_block(len(offset))
-        for chunk, weights in self.chunks:
-            for start in range(0, chunk.shape[0], n_rows):
-                rows = _to_dense(chunk[start : start + n_rows]) + (offset - self.shifted_mean)
+        for shifted, weights in self.chunks:
+            for start in range(0, shifted.shape[0], n_rows):
+                rows = _to_dense(shifted[start : start + n_rows]) + (offset - self.shifted_mean)
                 rows -= (rows @ encoder_columns) @ encoder_columns.T
                 squares = np.einsum("ij,ij->i", rows, rows)
                 total += float(weights[start : start + n_rows] @ squares)
@@ -234,11 +253,11 @@ class GroupRows:
         scatter: Any = 0.0
         # Division by a power of two near the largest weight is exact. The roots then do not depend
         # on the unit of the weights, and products of extreme weights stay in range.
-        unit = max(power_of_two_unit(weights) for _, weights in self.chunks)
-        for chunk, weights in self.chunks:
+        unit = max(power_of_two_unit(chunk.weights) for chunk in self.chunks)
+        for shifted, weights in self.chunks:
             # Chunks are shifted rows, about whose mean dense ones are centered first. Sparse ones
             # would become dense, so their mean is subtracted from the sum below.
-            rows = chunk if self.is_sparse else _to_dense(chunk) - self.shifted_mean
+            rows = shifted if self.is_sparse else _to_dense(shifted) - self.shifted_mean
             weighted_rows = _sparse_diagonal(np.sqrt(weights / unit)) @ rows
             scatter = scatter + unit * _to_dense(weighted_rows.T @ weighted_rows)
         if self.is_sparse:
@@ -333,6 +352,11 @@ def group_sparse_rows(
 def _sparse_diagonal(values: FloatArray) -> Any:
     """Return the sparse matrix with this diagonal."""
     return scipy.sparse.dia_array((values[None], [0]), shape=(len(values), len(values)))
+
+
+def _select_columns(rows: Any, features: IndexArray) -> Any:
+    """Select columns of rows of any kind; those of a wide table are copied."""
+    return rows.select_features(features) if isinstance(rows, ShiftedRows) else rows[:, features]
 
 
 def _to_dense(rows: Any) -> Any:

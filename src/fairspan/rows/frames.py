@@ -44,7 +44,7 @@ from fairspan.rows.metadata import RowMetadata
 from fairspan.rows.row_adapters import SourceAdapter
 from fairspan.rows.row_validation import check_feature_names, check_shape, warn_if_rounded
 from fairspan.rows.sample_weights import weights_from_column
-from fairspan.typing import AnyArray, ColumnName, EagerFrame, FloatArray, TableLike
+from fairspan.typing import AnyArray, EagerFrame, FloatArray, TableLike
 
 if TYPE_CHECKING:
     import narwhals.stable.v2 as nw
@@ -152,20 +152,10 @@ class FrameRows(ColumnRows, InMemoryRows):
         """Shape (n, p)."""
         return len(self.frame), self.n_features
 
-    @property
-    def group_columns(self) -> tuple[ColumnName, ...]:
-        """Names of the group columns; empty if unnamed."""
-        return () if self.groups is None else self.groups.column_names
-
-    @property
-    def has_classes(self) -> bool:
-        """Whether each row has a class (y), of a column or passed separately."""
-        return self.classes is not None
-
-    @property
-    def has_clusters(self) -> bool:
-        """Whether each row has a cluster, of a column or passed separately."""
-        return self.clusters is not None
+    # Labels may be passed separately, so the labels themselves decide, not the roles of columns.
+    group_columns = InMemoryRows.group_columns
+    has_classes = InMemoryRows.has_classes
+    has_clusters = InMemoryRows.has_clusters
 
     @cached_property
     def feature_frame(self) -> EagerFrame:
