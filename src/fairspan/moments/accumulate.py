@@ -38,12 +38,7 @@ from fairspan.rows.devices import MIN_BLOCK_ROWS, DeviceLabels, DeviceRows
 from fairspan.rows.folds import Folds
 from fairspan.rows.group_limit import DEFAULT_MAX_GROUPS, GroupLimit
 from fairspan.rows.in_memory import InMemoryRows
-from fairspan.rows.labels import (
-    Label,
-    is_missing_label,
-    to_python_label,
-    without_last_attribute,
-)
+from fairspan.rows.labels import Label, is_missing_label, to_python_label, without_last_attribute
 from fairspan.rows.protocol import RowSource, row_metadata
 from fairspan.typing import FloatArray, IndexArray, RawLabel
 

@@ -4,9 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fairspan.linalg import (
-    column_rms,
-)
+from fairspan.linalg import column_rms
 from fairspan.typing import FloatArray
 
 

@@ -6,10 +6,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from fairspan.linalg.double_double import exact_sum
-from fairspan.rows.labels import (
-    Label,
-    label_array,
-)
+from fairspan.rows.labels import Label, label_array
 from fairspan.typing import AnyArray, FloatArray, IndexArray
 
 Key = TypeVar("Key", int, Label)
