@@ -7,10 +7,12 @@ of a small file are kept, and further passes take them from memory. Larger files
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from fairspan.rows.files.batch_request import BatchRequest
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -20,34 +22,6 @@ if TYPE_CHECKING:
 # Bytes of batches that are kept (64 MB): a table of a million rows of eight numbers. A process that
 # reads a larger file needs this much more memory until its first pass is over.
 MAX_CACHED_BYTES = 2**26
-
-
-@dataclass(frozen=True)
-class BatchRequest:
-    """Columns to read of a part.
-
-    Attributes
-    ----------
-    columns : tuple of str
-    text_columns : tuple of str
-        Those of the columns that are read as text.
-    """
-
-    columns: tuple[str, ...]
-    text_columns: tuple[str, ...]
-
-    @classmethod
-    def from_columns(cls, columns: Sequence[str], text_columns: Sequence[str]) -> BatchRequest:
-        """Make the request for columns, of which some are read as text."""
-        as_text = tuple(name for name in columns if name in text_columns)
-        return cls(tuple(columns), as_text)
-
-    def includes(self, other: BatchRequest) -> bool:
-        """Return whether batches of this request contain those of another, read the same way."""
-        if not set(other.columns) <= set(self.columns):
-            return False
-        same_columns_as_text = set(self.text_columns).intersection(other.columns)
-        return same_columns_as_text == set(other.text_columns)
 
 
 @dataclass(frozen=True, eq=False)

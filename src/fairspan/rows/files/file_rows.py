@@ -27,7 +27,8 @@ from fairspan.rows.column_selection import (
 )
 from fairspan.rows.conversion import arrow_vector_lengths
 from fairspan.rows.error_context import add_error_context, name_rows_in_errors
-from fairspan.rows.files.batch_cache import BatchCache, BatchRequest
+from fairspan.rows.files.batch_cache import BatchCache
+from fairspan.rows.files.batch_request import BatchRequest
 from fairspan.rows.files.parallel import prefetch, results_from_processes
 from fairspan.rows.files.part_errors import OPEN_REMEDIES, advise_on_numbers, explain_part_errors
 from fairspan.rows.files.row_estimate import estimate_n_rows
@@ -332,15 +333,14 @@ class FileRows(PartitionedColumnRows):
 
         `size` is the number of rows of a batch of a Parquet file.
         """
-        columns = self.selection.required_columns
-        text_columns = self.selection.text_columns
+        # Batches in memory must have these columns.
         request = BatchRequest.from_columns(
-            columns, text_columns
-        )  # kept batches must have these columns
+            self.selection.required_columns, self.selection.text_columns
+        )
         cached = self.cache.find(part, request)
         if cached is not None:
             return iter(cached)
-        batches = prefetch(part.batches(self.schema, columns, text_columns, size))
+        batches = prefetch(part.batches(self.schema, request, size))
         return self.cache.fill(part, request, batches)
 
     def _reading_stage(self, parts: Sequence[FileRows]) -> Stage:

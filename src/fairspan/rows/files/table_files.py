@@ -19,8 +19,9 @@ import pyarrow as pa
 from fairspan.errors import Cause, InvalidInput, warn
 from fairspan.formatting.messages import quoted_label, shown_reason
 from fairspan.rows.column_selection import is_text_type
+from fairspan.rows.files.batch_request import BatchRequest
 from fairspan.rows.files.compression import COMPRESSED_SUFFIXES
-from fairspan.rows.files.csv_files import read_csv_batches, read_csv_schema
+from fairspan.rows.files.csv_files import CsvTable, read_csv_batches, read_csv_schema
 from fairspan.rows.files.csv_format import CsvFormat
 from fairspan.rows.files.csv_reader import line_of_row
 from fairspan.rows.files.na_values import NO_NA_VALUES, NaValues
@@ -91,17 +92,19 @@ class FilePart:
         return None if line is None else f"line {line}"
 
     def batches(
-        self, schema: pa.Schema, columns: Sequence[str], text_columns: Sequence[str], size: int
+        self, schema: pa.Schema, request: BatchRequest, size: int
     ) -> Iterator[pa.RecordBatch]:
         """Read columns as record batches of about `size` rows.
 
-        Columns in `text_columns` are kept as text in formats without types. Columns implied by
+        Text columns of the request are kept as text in formats without types. Columns implied by
         folder names are constant, and codes for missing values become null.
         """
         constants = dict(self.partition_values)
+        columns = request.columns
         stored_columns = [name for name in columns if name not in constants]
+        stored = BatchRequest.from_columns(stored_columns, request.text_columns)
         with explain_read_errors(self.path):
-            for batch in self._read_stored(schema, stored_columns, text_columns, size):
+            for batch in self._read_stored(schema, stored, size):
                 arrays = [
                     pa.repeat(pa.scalar(constants[name]), batch.num_rows)
                     if name in constants
@@ -111,17 +114,17 @@ class FilePart:
                 yield self.na_values.mask(pa.record_batch(arrays, names=list(columns)))
 
     def _read_stored(
-        self, schema: pa.Schema, columns: list[str], text_columns: Sequence[str], size: int
+        self, schema: pa.Schema, request: BatchRequest, size: int
     ) -> Iterator[pa.RecordBatch]:
         """Read columns stored in the file as record batches.
 
         `size` is the number of rows of a batch for Parquet; those of other formats have the sizes
         of the reader or of the file.
         """
+        columns = list(request.columns)
         if self.csv_format is not None:
-            yield from read_csv_batches(
-                self.path, self.csv_format, schema, columns, text_columns, self.na_values
-            )
+            table = CsvTable(self.path, self.csv_format, schema, self.na_values)
+            yield from read_csv_batches(table, request)
         elif self.workbook_format is not None:
             from fairspan.rows.files.excel_files import read_excel_batches
 

@@ -10,6 +10,7 @@ from fairspan.errors import Cause, InvalidInput
 from fairspan.formatting.messages import quoted_cell
 from fairspan.rows.column_selection import MAX_CATEGORIES, is_numeric_type, is_text_type
 from fairspan.rows.error_context import add_error_context
+from fairspan.rows.files.batch_request import BatchRequest
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -123,10 +124,10 @@ def _read_tables(rows: FileRows, columns: tuple[str, ...]) -> Iterator[pa.Table]
     """Read columns as pyarrow Tables."""
     import pyarrow as pa
 
-    text_columns = rows.selection.text_columns
+    request = BatchRequest.from_columns(columns, rows.selection.text_columns)
     for part in rows.parts:
         with add_error_context(part.location):
-            for batch in part.batches(rows.schema, columns, text_columns, _BATCH_ROWS):
+            for batch in part.batches(rows.schema, request, _BATCH_ROWS):
                 yield pa.Table.from_batches([batch])
 
 
@@ -138,14 +139,12 @@ def first_non_numeric_text(rows: FileRows, column: str) -> tuple[str, str | None
     """
     from fairspan.rows.files.numbers_as_text import NumberStyle
 
+    request = BatchRequest.from_columns([column], [column])
     for part in rows.parts:
         style = NumberStyle() if part.csv_format is None else part.csv_format.style
         index = 0
         with add_error_context(part.location):
-            batches = part.batches(
-                rows.schema, columns=(column,), text_columns=(column,), size=_BATCH_ROWS
-            )
-            for batch in batches:
+            for batch in part.batches(rows.schema, request, _BATCH_ROWS):
                 for text in batch.column(0).cast("string").to_pylist():
                     if text is not None and not _is_numeric_cell(text, style):
                         location = part.line_name(index) or f"row {index + 1}"
@@ -163,9 +162,10 @@ def _is_numeric_cell(text: str, style: NumberStyle) -> bool:
 
 def text_batches(rows: FileRows, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
     """Read columns as text, in pyarrow RecordBatches."""
+    request = BatchRequest.from_columns(columns, columns)
     for part in rows.parts:
         with add_error_context(part.location):
-            for batch in part.batches(rows.schema, columns, columns, _BATCH_ROWS):
+            for batch in part.batches(rows.schema, request, _BATCH_ROWS):
                 arrays = [cells.cast("string") for cells in batch.columns]
                 yield batch.from_arrays(arrays, names=list(columns))
 
