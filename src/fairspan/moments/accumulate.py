@@ -529,15 +529,31 @@ def _sum_by_code(
     return SpanResult(sums, n_dropped, bool(is_finite))
 
 
+class _OnePassSums(NamedTuple):
+    """Sums of rows in one pass.
+
+    Attributes
+    ----------
+    by_code : dict of int to RunningMoments
+        Sums of shifted rows and of their products, by code.
+    n_dropped : int
+        Number of incomplete rows.
+    zero_weight_sum : float
+        Sum of all values of rows of zero weight, which shows whether these are finite.
+    """
+
+    by_code: dict[int, RunningMoments]
+    n_dropped: int
+    zero_weight_sum: Any
+
+
 def _sum_in_one_pass(
     backend: ArrayBackend, blocks: Iterable[CodedBlock], n_codes: int
-) -> tuple[dict[int, RunningMoments], int, Any]:
+) -> _OnePassSums:
     """Sum shifted rows and their products by code, to be finalized by :func:`_finalize`.
 
     Until then `mean_offset` holds the sum t of weighted shifted rows, and `scatter` the sum P of
-    their products. The shift is a point near the rows, so that few digits cancel. Returns also
-    the number of dropped rows, and the sum of all values of rows of zero weight, which shows
-    whether these are finite.
+    their products. The shift is a point near the rows, so that few digits cancel.
     """
     xp = backend.xp
     sums: dict[int, RunningMoments] = {}
@@ -566,7 +582,7 @@ def _sum_in_one_pass(
             moments.mean_offset = moments.mean_offset + row_weights @ shifted
             if _may_be_nonzero(weighted_rows):
                 moments.scatter = moments.scatter + weighted_rows.T @ weighted_rows
-    return sums, n_dropped, zero_weight_sum
+    return _OnePassSums(sums, n_dropped, zero_weight_sum)
 
 
 def _finalize(moments: RunningMoments) -> bool:

@@ -38,7 +38,7 @@ from fairspan.rows.sparse_rows import SparseRows
 from fairspan.rows.weights import exponent_for, in_units, is_extreme
 from fairspan.storage.atomic import check_suffix, write_atomic
 from fairspan.storage.fields import InvalidField
-from fairspan.typing import AnyArray, LabelsLike, TableLike, WeightsLike
+from fairspan.typing import AnyArray, FloatArray, LabelsLike, TableLike, WeightsLike
 
 # Above this density, dense blocks are faster than sparse rows.
 _MAX_SPARSE_DENSITY = 1 / 12
@@ -237,15 +237,7 @@ class GroupMoments(DenseMoments):
             }
         )
         labels, order = _sorted_labels(np.arange(k) if groups is None else groups, k)
-        exponent = 0
-        if is_extreme(weights):
-            # Weights outside 1e-100 to 1e100 are divided by 2**exponent, which brings the largest
-            # into range. Those that are still too small become zero, which is an error here.
-            exponent = exponent_for(float(weights.max()))
-            scaled = in_units(weights, exponent)
-            if not scaled.all():
-                raise invalid_moments_error(f"weights are {format_list(weights.tolist())}")
-            weights = scaled
+        weights, exponent = _weights_in_range(weights)
         weights = weights[order]
         with np.errstate(over="ignore"):  # detected by the constructor
             scatters = weights[:, None, None] * matrices[order]
@@ -318,6 +310,25 @@ class GroupMoments(DenseMoments):
             The bytes are truncated, altered or of another kind.
         """
         return read_moments(contents, cls)
+
+
+def _weights_in_range(weights: FloatArray) -> tuple[FloatArray, int]:
+    """Divide (k,) weights outside 1e-100 to 1e100 by 2**exponent, and return the exponent too.
+
+    That brings the largest into range.
+
+    Raises
+    ------
+    InvalidInput
+        A weight is not positive, or is negligible: it would become zero.
+    """
+    if not is_extreme(weights):
+        return weights, 0
+    exponent = exponent_for(float(weights.max()))
+    scaled = in_units(weights, exponent)
+    if not scaled.all():
+        raise invalid_moments_error(f"weights are {format_list(weights.tolist())}")
+    return scaled, exponent
 
 
 def _sorted_labels(groups: Collection[Label] | AnyArray, k: int) -> tuple[AnyArray, list[int]]:

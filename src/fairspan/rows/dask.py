@@ -308,14 +308,7 @@ class DaskRows(PartitionedColumnRows):
         if not selection.roles.groups:
             groups = resolve_labels(labels, n_rows, partition)
         if frame is not None:
-            missing = [name for name in selection.required_columns if name not in frame.columns]
-            if missing:
-                raise InvalidInput(
-                    f"Column {format_list(missing)} is missing; the partition has "
-                    f"{format_list(frame.columns)}",
-                    "Allowed: partitions with the columns of the whole data frame",
-                    "Give all partitions the same columns",
-                )
+            _check_partition_columns(frame.columns, selection.required_columns)
             rows = FrameRows.from_columns(
                 densify_sparse_columns(frame), selection, groups=groups, weights=scaled_weights
             )
@@ -334,6 +327,17 @@ class DaskRows(PartitionedColumnRows):
             # Weights are in units of 2**exponent, the same for all partitions.
             weight_exponent=selection.weight_scale.exponent,
             row_offset=row_offset,
+        )
+
+
+def _check_partition_columns(available: Sequence[str], required: Sequence[str]) -> None:
+    """Check that a partition has the required columns; raises InvalidInput."""
+    missing = [name for name in required if name not in available]
+    if missing:
+        raise InvalidInput(
+            f"Column {format_list(missing)} is missing; the partition has {format_list(available)}",
+            "Allowed: partitions with the columns of the whole data frame",
+            "Give all partitions the same columns",
         )
 
 
@@ -358,7 +362,6 @@ class DaskAdapter(SourceAdapter):
         """
         classes, clusters = class_and_cluster_columns(metadata)
         collection: DaskCollection
-        sizes = None
         meta = _meta_frame(X)  # without rows, but with the columns and types of a data frame
         if meta is None:
             collection = _validate_array(X)
@@ -366,22 +369,11 @@ class DaskAdapter(SourceAdapter):
                 if column is not None:  # raises: an array has no names of columns
                     resolve_labels(column, 0, X=None, name=name)
             sizes = _rows_per_chunk(collection)
-            # Columns of an array have numbers for names, as those of pandas may have, and all of
-            # them are features.
-            columns = cast("tuple[str, ...]", tuple(range(collection.shape[1])))
-            selection = ColumnSelection(
-                available=columns, vector_lengths={}, features=columns, on_missing=on_missing
-            )
+            selection = _array_selection(collection, on_missing)
         else:
             collection = cast("DaskFrame", X)
-            selection = ColumnSelection.from_patterns(
-                meta.columns,
-                narwhals_vector_lengths(meta.schema),
-                roles_in_frame(meta, metadata),
-                on_missing=on_missing,
-            )
-            check_feature_names(selection.features)
-            check_numeric(select_columns(meta, selection.features))
+            sizes = None
+            selection = _frame_selection(meta, metadata, on_missing)
         partitions = _delayed_rows(collection, selection)
         # Without divisions, each partition may number its rows from zero (those of CSV files do).
         has_index = bool(getattr(X, "known_divisions", False))
@@ -435,6 +427,30 @@ class DaskAdapter(SourceAdapter):
         if row_map.input_kind == "coordinates":
             return _map_array(_validate_array(frame.to_dask_array()), row_map)
         return _map_frame(frame, meta, row_map)
+
+
+def _array_selection(array: DaskArray, on_missing: OnMissing) -> ColumnSelection:
+    """Select all columns of an array as features."""
+    # Columns of an array have numbers for names, as those of pandas may have.
+    columns = cast("tuple[str, ...]", tuple(range(array.shape[1])))
+    return ColumnSelection(
+        available=columns, vector_lengths={}, features=columns, on_missing=on_missing
+    )
+
+
+def _frame_selection(
+    meta: nw.DataFrame[IntoDataFrame], metadata: RowMetadata, on_missing: OnMissing
+) -> ColumnSelection:
+    """Select the columns of a data frame with the empty frame `meta`, after a check of types."""
+    selection = ColumnSelection.from_patterns(
+        meta.columns,
+        narwhals_vector_lengths(meta.schema),
+        roles_in_frame(meta, metadata),
+        on_missing=on_missing,
+    )
+    check_feature_names(selection.features)
+    check_numeric(select_columns(meta, selection.features))
+    return selection
 
 
 def _map_array(X: DaskArray, row_map: RowMap) -> DaskArray:

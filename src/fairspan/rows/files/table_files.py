@@ -207,32 +207,36 @@ def open_file(
             file_format = _detect_format(path)
         if csv_format is not None:
             _check_format_options(path, file_format, csv_format)
-        if file_format == "csv":
-            if csv_format is None:
-                csv_format = CsvFormat()
-            schema, csv_format = read_csv_schema(path, csv_format, na_values)
-            parts = [FilePart(path, csv_format=csv_format)]
-        elif file_format == "parquet":
-            schema, parts = _open_parquet(path)
-        elif file_format == "excel":
-            from fairspan.rows.files.excel_files import read_excel_table
-
-            workbook_format = csv_format or CsvFormat()
-            table = read_excel_table(path, workbook_format, na_values)
-            schema = table.schema
-            parts = [FilePart(path, len(table), workbook_format=workbook_format)]
-        else:
-            schema, parts = _open_arrow(path)
+        schema, parts = _open_format(path, file_format, csv_format, na_values)
         # Columns implied by folder names are not stored in the file, so add them to its schema.
         constants = tuple((name, v) for name, v in partition_values if name not in schema.names)
         for name, value in constants:
             schema = schema.append(pa.field(name, pa.scalar(value).type))
         pandas_index_columns(schema)  # raises for a damaged schema
-    _check_unique_columns(path, schema.names, csv_format)
+    _check_unique_columns(path, schema.names, parts[0].csv_format if parts else None)
     return OpenedTable(
         schema,
         tuple(replace(part, partition_values=constants, na_values=na_values) for part in parts),
     )
+
+
+def _open_format(
+    path: Path, file_format: str, csv_format: CsvFormat | None, na_values: NaValues
+) -> OpenedTable:
+    """Open a file of a known format, with the columns that are stored in it."""
+    if file_format == "csv":
+        schema, detected_format = read_csv_schema(path, csv_format or CsvFormat(), na_values)
+        return OpenedTable(schema, (FilePart(path, csv_format=detected_format),))
+    if file_format == "parquet":
+        return _open_parquet(path)
+    if file_format == "excel":
+        from fairspan.rows.files.excel_files import read_excel_table
+
+        workbook_format = csv_format or CsvFormat()
+        table = read_excel_table(path, workbook_format, na_values)
+        part = FilePart(path, len(table), workbook_format=workbook_format)
+        return OpenedTable(table.schema, (part,))
+    return _open_arrow(path)
 
 
 def _check_format_options(path: Path, file_format: str, csv_format: CsvFormat) -> None:
@@ -281,18 +285,19 @@ def pandas_index_columns(schema: pa.Schema) -> list[str]:
     return [name for name in index if isinstance(name, str)]  # a RangeIndex is not stored
 
 
-def _open_parquet(path: Path) -> tuple[pa.Schema, list[FilePart]]:
+def _open_parquet(path: Path) -> OpenedTable:
     from pyarrow import parquet
 
     with parquet.ParquetFile(path) as file:
         counts = [file.metadata.row_group(i).num_rows for i in range(file.num_row_groups)]
-        return file.schema_arrow, [FilePart(path, n, i) for i, n in enumerate(counts)]
+        parts = tuple(FilePart(path, n, i) for i, n in enumerate(counts))
+        return OpenedTable(file.schema_arrow, parts)
 
 
-def _open_arrow(path: Path) -> tuple[pa.Schema, list[FilePart]]:
+def _open_arrow(path: Path) -> OpenedTable:
     with pa.memory_map(str(path)) as file, pa.ipc.open_file(file) as reader:
         sizes = [reader.get_batch(i).num_rows for i in range(reader.num_record_batches)]
-        return reader.schema, [FilePart(path, sum(sizes))]
+        return OpenedTable(reader.schema, (FilePart(path, sum(sizes)),))
 
 
 def format_from_suffix(path: Path) -> str | None:
