@@ -15,6 +15,7 @@ from fairspan.moments.dropped_rows import no_complete_rows_error, no_rows_error,
 from fairspan.moments.em import fit_em
 from fairspan.moments.files import MOMENTS_FILE, moments_to_bytes, read_moments
 from fairspan.moments.fixed_point import CONVERGENCE_TOL
+from fairspan.moments.group_rows import GroupRows
 from fairspan.moments.integer_precision import check_integer_precision
 from fairspan.moments.merging import merge_moments, sum_over_classes
 from fairspan.moments.moment_validation import (
@@ -23,7 +24,7 @@ from fairspan.moments.moment_validation import (
     invalid_moments_error,
 )
 from fairspan.moments.running_moments import RunningMoments, StackedMoments, stack_by_label
-from fairspan.moments.sparse_scatter import GroupRows, group_sparse_rows
+from fairspan.moments.sparse_scatter import group_sparse_rows
 from fairspan.rows.aggregation import Rows, aggregate
 from fairspan.rows.attributes import RowsWithAttributes
 from fairspan.rows.blocks import OnMissing

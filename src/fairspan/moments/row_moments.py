@@ -11,7 +11,8 @@ from fairspan.linalg.memory import check_memory, explain_memory_errors
 from fairspan.moments.base_moments import BaseMoments, Center, check_magnitudes
 from fairspan.moments.dropped_rows import no_complete_rows_error, warn_of_lost_groups
 from fairspan.moments.group_moments import GroupMoments, dense_moments
-from fairspan.moments.sparse_scatter import GroupRows, SparseSecondMoments, group_sparse_rows
+from fairspan.moments.group_rows import GroupRows
+from fairspan.moments.sparse_scatter import SparseSecondMoments, group_sparse_rows
 from fairspan.rows.attributes import ColumnKey
 from fairspan.rows.group_limit import DEFAULT_GROUP_LIMIT, GroupLimit
 from fairspan.rows.label_matching import KnownLabels

@@ -19,16 +19,12 @@ from fairspan.moments.base_moments import Center, CompactCoordinates
 from fairspan.moments.distinct_rows import distinct_rows
 from fairspan.moments.dropped_rows import no_complete_rows_error, warn_of_lost_groups
 from fairspan.moments.group_moments import GroupMoments
+from fairspan.moments.group_rows import GroupRows, RowChunk, blocks_in_cache
 from fairspan.moments.row_axes import span_rows
 from fairspan.moments.row_moments import RowMoments
 from fairspan.moments.row_space import RowSpace
 from fairspan.moments.shifted_rows import ShiftedRows
-from fairspan.moments.sparse_scatter import (
-    GroupRows,
-    RowChunk,
-    blocks_in_cache,
-    row_indices_by_group,
-)
+from fairspan.moments.sparse_scatter import row_indices_by_group
 from fairspan.rows.arrays import ArrayRows
 from fairspan.rows.error_context import name_rows_in_errors
 from fairspan.rows.frames import FrameRows
@@ -99,14 +95,10 @@ class WideMoments(RowMoments):
                 n_dropped=n_dropped,
                 weight_exponent=rows.weight_exponent,
             )
-        # Raises the error of the first value that is not finite. Rows of zero weight, which have no
-        # moments, are validated too.
+        # Rows of zero weight, which have no moments, are validated too.
         if len(order) < len(kept) or not np.isfinite(moments.means).all():
-            is_kept = np.isin(np.arange(n), kept)
             with name_rows_in_errors(rows.row_name):
-                for part in blocks_in_cache(*values.shape):
-                    block = np.where(is_kept[part, None], values[part], 0)
-                    to_finite_float64(block, part.start, rows.feature_names)
+                _check_finite(values, kept, rows.feature_names)
         return moments
 
     def divided_by(self, scale: FloatArray) -> "WideMoments":
@@ -278,6 +270,14 @@ class WideMoments(RowMoments):
         # The means of the coordinates are more exact than the projected means of the features.
         compact_point = coordinates[:, -1] if is_common else compact_moments.means
         return CompactCoordinates(compact_moments, compact_point, compact_basis)
+
+
+def _check_finite(values: AnyArray, kept: IndexArray, names: tuple[str, ...] | None) -> None:
+    """Raise the error of the first value that is not finite, in the rows that are kept."""
+    is_kept = np.isin(np.arange(len(values)), kept)
+    for part in blocks_in_cache(*values.shape):
+        block = np.where(is_kept[part, None], values[part], 0)
+        to_finite_float64(block, part.start, names)
 
 
 def _incomplete_rows(values: AnyArray) -> BoolArray:
