@@ -203,7 +203,7 @@ def _header_is_data(batch: pa.RecordBatch, style: NumberStyle) -> bool:
         if types.is_string(field.type) and field.name:
             cells = batch.column(position).slice(0, _MAX_COMPARED_ROWS)
             n_names_below += field.name in compute.unique(cells).to_pylist()
-    numbers = [style.number(name) for name in _numeric_names(batch.schema)]
+    numbers = [style.to_number(name) for name in _numeric_names(batch.schema)]
     if n_names_below:
         # A single name may also be a value by chance.
         return bool(numbers) or n_names_below > 1

@@ -84,7 +84,7 @@ class NumberStyle:
         # In Python, "$" also matches before a final line break.
         return re.match(self.pattern, stripped) is not None and "\n" not in stripped
 
-    def number(self, text: str) -> float:
+    def to_number(self, text: str) -> float:
         """Parse a number in this style."""
         digits = text.strip()
         if self.thousands:
