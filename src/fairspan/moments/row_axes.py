@@ -13,19 +13,14 @@ of every group error and of the bound. Both quantities enter the resolution of t
 neither a fit nor verification uses axes if either exceeds 1e-8.
 """
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 from scipy.linalg import blas, lapack, qr
 
 from fairspan.errors import InvalidInput
 from fairspan.linalg.rounding import EPS
-from fairspan.moments.row_space import RowSpace
+from fairspan.moments.row_space import MomentsOfRows, RowSpace
 from fairspan.moments.shifted_rows import ShiftedRows
 from fairspan.typing import FloatArray
-
-if TYPE_CHECKING:
-    from fairspan.moments.wide import WideMoments
 
 # Largest accepted bound on ||Q'Q - I|| after Cholesky QR.
 MAX_ORTHOGONALITY_DEFECT = 3e-11
@@ -39,7 +34,7 @@ _MAX_AXES_ERROR = 1e-8
 _BLOCK_FEATURES = 2048
 
 
-def span_rows(moments: "WideMoments", distinct: ShiftedRows) -> RowSpace:
+def span_rows(moments: MomentsOfRows, distinct: ShiftedRows) -> RowSpace:
     """Return the row space of distinct shifted rows, of which the first is zero.
 
     Cholesky QR is faster; Householder QR takes over where it loses too many digits.
@@ -53,7 +48,7 @@ def span_rows(moments: "WideMoments", distinct: ShiftedRows) -> RowSpace:
 
 
 def _span_by_cholesky_qr(
-    moments: "WideMoments", distinct: ShiftedRows, gram: FloatArray, row_norms: FloatArray
+    moments: MomentsOfRows, distinct: ShiftedRows, gram: FloatArray, row_norms: FloatArray
 ) -> RowSpace | None:
     """Row space by Cholesky QR from the Gram matrix; None if that is not accurate enough.
 
@@ -77,7 +72,7 @@ def _span_by_cholesky_qr(
 
 
 def _span_by_householder_qr(
-    moments: "WideMoments", distinct: ShiftedRows, row_norms: FloatArray
+    moments: MomentsOfRows, distinct: ShiftedRows, row_norms: FloatArray
 ) -> RowSpace:
     """Row space by Householder QR of the rows: slower, but with twice the digits.
 
@@ -126,7 +121,7 @@ def _span_by_householder_qr(
 
 
 def _axes_by_cholesky_qr(
-    moments: "WideMoments", distinct: ShiftedRows, gram: FloatArray, row_norms: FloatArray
+    moments: MomentsOfRows, distinct: ShiftedRows, gram: FloatArray, row_norms: FloatArray
 ) -> RowSpace | None:
     """Cholesky QR from the Gram matrix of unit rows; None if they are nearly dependent.
 

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 import numpy as np
 from scipy.linalg import qr
@@ -10,16 +10,45 @@ from scipy.linalg import qr
 from fairspan.linalg.rounding import ANGLE_TOL, FIGURE_ROUNDING, RANK_TOL
 from fairspan.moments.base_moments import Center
 from fairspan.moments.group_moments import GroupMoments
+from fairspan.moments.group_rows import GroupRows
 from fairspan.moments.shifted_rows import ShiftedRows
 from fairspan.typing import FloatArray
-
-if TYPE_CHECKING:
-    from fairspan.moments.wide import WideMoments
 
 # Random probes that bound the error of the axes; each bound fails with probability 10^-10.
 _N_PROBES = 10
 # Seed of zero-variance directions and random probes; arbitrary but unlikely to be chosen by users.
 _RANDOM_SEED = 0x5AFE_C0DE_2018
+
+
+class MomentsOfRows(Protocol):
+    """Moments that keep the rows of a wide table (:class:`~fairspan.moments.wide.WideMoments`)."""
+
+    @property
+    def rows(self) -> ShiftedRows:
+        """Rows minus the shift."""
+
+    @property
+    def shift(self) -> FloatArray:
+        """Shift, (p,)."""
+
+    @property
+    def n_features(self) -> int:
+        """Number of features, p."""
+
+    @property
+    def group_rows(self) -> tuple[GroupRows, ...]:
+        """Rows of each group."""
+
+    @property
+    def proportions(self) -> FloatArray:
+        """Shares of the groups in the total weight, (k,)."""
+
+    @property
+    def variances(self) -> FloatArray:
+        """Variance of each feature in each group, (k, p)."""
+
+    def moments_of_coordinates(self, coordinates: FloatArray) -> GroupMoments:
+        """Dense moments of (n, m) coordinates of the rows."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,7 +78,7 @@ class RowSpace:
         Bound on the distance of rows from the span, relative to their norm.
     """
 
-    moments_of_rows: "WideMoments"
+    moments_of_rows: MomentsOfRows
     row_coordinates: FloatArray
     row_weights: FloatArray
     explicit_axes: FloatArray

@@ -22,7 +22,7 @@ from fairspan.rows.aggregation import Aggregator, Result
 from fairspan.rows.files.part_errors import explain_part_errors
 
 if TYPE_CHECKING:
-    from fairspan.rows.files.file_rows import FileRows
+    from fairspan.rows.files.file_table import FileTable
 
 Item = TypeVar("Item")
 # Parts dispatched ahead per process. No more than the pool's own queue holds, or joblib warns about
@@ -33,7 +33,7 @@ _POLL_SECONDS = 0.5
 
 
 def results_from_processes(
-    aggregator: Aggregator[Result], parts: Sequence[FileRows], n_jobs: int
+    aggregator: Aggregator[Result], parts: Sequence[FileTable], n_jobs: int
 ) -> Generator[Result | None, None, None]:
     """Aggregate parts in several processes, and yield the result of each in order.
 
@@ -78,7 +78,7 @@ def results_from_processes(
 
 
 def _aggregate_in_worker(
-    aggregator: Aggregator[Result], part: FileRows, parent: int
+    aggregator: Aggregator[Result], part: FileTable, parent: int
 ) -> Result | None:
     _exit_with_parent(parent)
     # Oversubscribed BLAS threads would be many times slower.

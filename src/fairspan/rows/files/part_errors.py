@@ -12,14 +12,14 @@ from fairspan.rows.files.text_columns import advice_on_numbers, non_numeric_feat
 from fairspan.rows.row_remedies import python_remedies
 
 if TYPE_CHECKING:
-    from fairspan.rows.files.file_rows import FileRows
+    from fairspan.rows.files.file_table import FileTable
 
 # Default remedies; callers that accept a path replace them by remedies with their own arguments.
 OPEN_REMEDIES = python_remedies("FileRows.open(..., {})")
 
 
 @contextmanager
-def advise_on_numbers(rows: FileRows) -> Iterator[None]:
+def advise_on_numbers(rows: FileTable) -> Iterator[None]:
     """Replace the remedy of errors about text columns that can be read as numbers.
 
     The arguments of these errors are what was received, what is allowed, and the remedy in Python.
@@ -40,7 +40,7 @@ def advise_on_numbers(rows: FileRows) -> Iterator[None]:
 
 
 @contextmanager
-def explain_part_errors(part: FileRows) -> Iterator[None]:
+def explain_part_errors(part: FileTable) -> Iterator[None]:
     """Add the location, the names of rows and the remedies of a single part to errors."""
     with (
         add_error_context(part.location),

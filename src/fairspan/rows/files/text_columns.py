@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from fairspan.errors import Cause, InvalidInput
 from fairspan.formatting.messages import quoted_cell
@@ -15,9 +15,11 @@ from fairspan.rows.files.batch_request import BatchRequest
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from fairspan.rows.files.file_rows import FileRows
+    from fairspan.rows.files.file_table import FileTable
     from fairspan.rows.files.number_format_advice import NumberAdvice
     from fairspan.rows.files.numbers_as_text import NumberStyle
+
+Table = TypeVar("Table", bound="FileTable")
 
 # Rows of a batch in passes over few columns.
 _BATCH_ROWS = 2**16
@@ -25,7 +27,7 @@ _BATCH_ROWS = 2**16
 _MIN_ROWS_FOR_CHECK = 20
 
 
-def non_numeric_features(rows: FileRows) -> tuple[str, ...]:
+def non_numeric_features(rows: FileTable) -> tuple[str, ...]:
     """Return the features that are neither numeric nor encoded, such as text or dates."""
     from pyarrow import types
 
@@ -45,7 +47,7 @@ def non_numeric_features(rows: FileRows) -> tuple[str, ...]:
     )
 
 
-def drop_features(rows: FileRows, columns: tuple[str, ...]) -> FileRows:
+def drop_features(rows: Table, columns: tuple[str, ...]) -> Table:
     """Return the rows without these features, which are not numeric, or have no values.
 
     Raises
@@ -61,10 +63,11 @@ def drop_features(rows: FileRows, columns: tuple[str, ...]) -> FileRows:
             "Encode text as numbers, or use another table",
             cause=Cause.NO_NUMERIC_COLUMN,
         )
-    return replace(rows, selection=replace(rows.selection, features=remaining))
+    selection = replace(rows.selection, features=remaining)
+    return replace(rows, selection=selection)  # type: ignore[type-var]
 
 
-def one_hot_encode_text(rows: FileRows) -> FileRows:
+def one_hot_encode_text(rows: Table) -> Table:
     """One-hot encode all text features; reads the rows once to collect categories.
 
     Text columns in which all cells are missing are dropped.
@@ -80,10 +83,11 @@ def one_hot_encode_text(rows: FileRows) -> FileRows:
     texts_by_column = _collect_categories(rows, columns) if columns else {}
     categories = {name: tuple(sorted(texts)) for name, texts in texts_by_column.items() if texts}
     rows = drop_features(rows, tuple(name for name, texts in texts_by_column.items() if not texts))
-    return replace(rows, selection=replace(rows.selection, categories=categories))
+    selection = replace(rows.selection, categories=categories)
+    return replace(rows, selection=selection)  # type: ignore[type-var]
 
 
-def _collect_categories(rows: FileRows, columns: tuple[str, ...]) -> dict[str, list[str]]:
+def _collect_categories(rows: FileTable, columns: tuple[str, ...]) -> dict[str, list[str]]:
     """Return the distinct texts of each column, in the order of the rows.
 
     Raises
@@ -120,7 +124,7 @@ def _identifier_error(name: str, count: str, texts: Iterable[str]) -> InvalidInp
     )
 
 
-def _read_tables(rows: FileRows, columns: tuple[str, ...]) -> Iterator[pa.Table]:
+def _read_tables(rows: FileTable, columns: tuple[str, ...]) -> Iterator[pa.Table]:
     """Read columns as pyarrow Tables."""
     import pyarrow as pa
 
@@ -131,7 +135,7 @@ def _read_tables(rows: FileRows, columns: tuple[str, ...]) -> Iterator[pa.Table]
                 yield pa.Table.from_batches([batch])
 
 
-def first_non_numeric_text(rows: FileRows, column: str) -> tuple[str, str | None]:
+def first_non_numeric_text(rows: FileTable, column: str) -> tuple[str, str | None]:
     """Return the location of the first non-numeric text of a column, and the text.
 
     The location, for messages, is a line of a CSV file or a row of another file. If all texts are
@@ -160,7 +164,7 @@ def _is_numeric_cell(text: str, style: NumberStyle) -> bool:
     return text.strip() == text.strip(" \t") and style.is_number(text)
 
 
-def text_batches(rows: FileRows, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+def text_batches(rows: FileTable, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
     """Read columns as text, in pyarrow RecordBatches."""
     request = BatchRequest.from_columns(columns, columns)
     for part in rows.parts:
@@ -170,14 +174,14 @@ def text_batches(rows: FileRows, columns: Sequence[str]) -> Iterator[pa.RecordBa
                 yield batch.from_arrays(arrays, names=list(columns))
 
 
-def advice_on_numbers(rows: FileRows, columns: Sequence[str]) -> dict[str, NumberAdvice]:
+def advice_on_numbers(rows: FileTable, columns: Sequence[str]) -> dict[str, NumberAdvice]:
     """Return advice on how to read text columns of CSV files as numbers, by column.
 
     Columns that do not look like numbers have no entry.
 
     Parameters
     ----------
-    rows : FileRows
+    rows : FileTable
     columns : sequence of str
     """
     csv_format = rows.parts[0].csv_format  # all parts are read with the same options
