@@ -80,7 +80,7 @@ def lower_feature_limits(kind: str, monkeypatch: Any) -> None:
     """Lower limits so that few features take the code paths of many."""
     if kind == "sparse":
         monkeypatch.setattr("fairspan.moments.compute.MAX_DENSE_FEATURES", 20)
-        monkeypatch.setattr("fairspan.moments.wide._MAX_MATRIX_ENTRIES", 0)
+        monkeypatch.setattr("fairspan.moments.row_moments._MAX_MATRIX_ENTRIES", 0)
     elif kind == "wide":
         monkeypatch.setattr("fairspan.moments.compute.MIN_WIDE_FEATURES", 5)
 

@@ -63,7 +63,8 @@ def sizes(monkeypatch: pytest.MonkeyPatch) -> list[int]:
         (scipy.linalg, "eigh"),
     ):
         monkeypatch.setattr(module, name, count_sizes(getattr(module, name)))
-    monkeypatch.setattr("fairspan.moments.wide.qr", count_sizes(scipy.linalg.qr))
+    for module in ("row_axes", "row_space"):
+        monkeypatch.setattr(f"fairspan.moments.{module}.qr", count_sizes(scipy.linalg.qr))
     return found
 
 

@@ -210,7 +210,7 @@ def test_the_record_of_how_it_was_solved_loosens_nothing(eigen, size):
 def sparse(monkeypatch, **settings):
     """Fit sparse rows, which are verified without matrices too."""
     monkeypatch.setattr("fairspan.moments.compute.MAX_DENSE_FEATURES", 20)
-    monkeypatch.setattr("fairspan.moments.wide._MAX_MATRIX_ENTRIES", 0)
+    monkeypatch.setattr("fairspan.moments.row_moments._MAX_MATRIX_ENTRIES", 0)
     rng = np.random.default_rng(1)
     rows = scipy.sparse.random(60, 40, 0.3, format="csr", random_state=rng)
     groups = np.repeat(["a", "b"], 30)

@@ -119,7 +119,7 @@ def model(moments):
             lambda moments, _: FairPCA(1).fit_moments(moments),
         ),
         (
-            "fairspan.moments.wide.group_sparse_rows",
+            "fairspan.moments.row_moments.group_sparse_rows",
             lambda *_: FairPCA(1).fit(
                 rows(60, 2000, "sparse"), sensitive_features=np.arange(60) % 2
             ),

@@ -385,7 +385,7 @@ def no_matrices(monkeypatch):
         pytest.fail("a matrix was made")
 
     monkeypatch.setattr("fairspan.moments.accumulate._sum_by_code", fail)
-    monkeypatch.setattr("fairspan.moments.sparse_scatter.GroupRows.from_rows", fail)
+    monkeypatch.setattr("fairspan.moments.group_rows.GroupRows.from_rows", fail)
 
 
 def csv(tmp_path):

@@ -78,9 +78,9 @@ def find_leading_directions(
         Directions near the eigenvectors, see :meth:`LeadingDirections.start_for`.
     """
     if is_iterated(second_moments):
-        sum_goal = _SUM_TOL * float(second_moments.traces @ weights)
+        sum_tol = _SUM_TOL * float(second_moments.traces @ weights)
         approximation = second_moments.approximate_leading(
-            weights, n_components, start=start, sum_goal=sum_goal
+            weights, n_components, start=start, sum_tol=sum_tol
         )
         return LeadingDirections(approximation.vectors, approximation.eigenvalues)
     leading = second_moments.leading(weights, n_components)

@@ -12,6 +12,7 @@ from fairspan.metrics import GroupErrors
 from fairspan.metrics.decoder_offset import decoder_offset
 from fairspan.metrics.rank_bound import minimax_certificate, proven_bound
 from fairspan.model.other_packages import ReconstructionModel
+from fairspan.moments.base_moments import BaseMoments
 from fairspan.moments.compute import Moments
 from fairspan.moments.group_moments import GroupMoments
 from fairspan.moments.reference_frame import ReferenceFrame
@@ -131,11 +132,11 @@ def _linear_offset(model: ReconstructionModel, rows: Rows | None) -> FloatArray 
 
 def _second_moments_about(frame: ReferenceFrame, moments: Moments) -> FloatArray | None:
     """Second moments (k, q, q) about a center, in all features or in the span of fewer rows."""
-    scaled = moments.divided_by(frame.scale) if frame.is_scaled else moments
+    scaled: BaseMoments = moments.divided_by(frame.scale) if frame.is_scaled else moments
     center = frame.scaled_center
     if isinstance(scaled, WideMoments):
         no_directions = np.empty((scaled.n_features, 0))
-        scaled, center, _ = scaled.to_compact_coordinates(center, no_directions, 1)
+        scaled, center, _ = scaled.to_compact_coordinates(center, no_directions, n_components=1)
     if not isinstance(scaled, GroupMoments):
         return None
     return scaled.second_moments_about(center).matrices

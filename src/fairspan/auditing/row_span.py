@@ -6,7 +6,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from fairspan.auditing.models import AuditedModel
-from fairspan.moments.wide import RowSpace, WideMoments
+from fairspan.moments.row_space import RowSpace
+from fairspan.moments.wide import WideMoments
 from fairspan.rows.aggregation import Rows
 from fairspan.rows.arrays import ArrayRows
 from fairspan.rows.in_memory import InMemoryRows

@@ -230,7 +230,7 @@ def rotate_to_principal_axes(problem: Problem, basis: FloatArray) -> FloatArray:
     if len(pooled):
         # Axes of large variance are split off step by step, at most all but one, so that those of
         # small variance are accurate too.
-        _, axes, _ = graded_eigh(pooled, max_deflated=len(pooled) - 1)
+        axes = graded_eigh(pooled, max_deflated=len(pooled) - 1).vectors
     largest_first = axes[:, ::-1]
     rotated = basis[:, has_unit_length] @ largest_first
     # Products leave the columns orthonormal to about ten rounding errors, which shows in the errors

@@ -13,7 +13,7 @@ import numpy as np
 
 from fairspan.certificates.polygons import CLIPPING_ROUNDING, lower_bound_beyond_lines
 from fairspan.errors import InvalidInput
-from fairspan.linalg import scaled_to_one, smallest_eigenvalue_sum, symmetrize
+from fairspan.linalg import scale_to_one, smallest_eigenvalue_sum, symmetrize
 from fairspan.linalg.rounding import TINY
 from fairspan.moments.second_moments import DenseSecondMoments
 from fairspan.problem.criteria.criterion import ConcaveScoresCriterion
@@ -194,7 +194,7 @@ class SupportingLinesProof(Proof):
         criterion = problem.criterion
         value = criterion.value(errors, problem)
         # Lines prove the same at any length; products of subnormal weights would be wrong.
-        scaled = scaled_to_one(self.lines)
+        scaled = scale_to_one(self.lines)
         # Duplicate lines prove nothing new.
         lines = np.unique(scaled, axis=0)
         sums = [second_moments.smallest_eigenvalue_sum(w, problem.n_components) for w in lines]

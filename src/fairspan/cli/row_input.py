@@ -16,8 +16,8 @@ from fairspan.formatting.messages import quoted_cell
 from fairspan.registry import ExternalObject
 from fairspan.rows.aggregation import Rows
 from fairspan.rows.column_selection import ColumnRoles, ColumnSelection, is_text_type
-from fairspan.rows.files.file_rows import (
-    FileRows,
+from fairspan.rows.files.file_rows import FileRows
+from fairspan.rows.files.text_columns import (
     advice_on_numbers,
     drop_features,
     first_non_numeric_text,

@@ -30,9 +30,9 @@ from fairspan.model.subspace import FairSubspace, Rotation, change_basis
 from fairspan.moments.base_moments import Center
 from fairspan.moments.compute import Moments
 from fairspan.moments.projector import Projector
+from fairspan.moments.row_space import RowSpace
 from fairspan.moments.row_spread import with_row_spread
 from fairspan.moments.second_moments import SecondMoments, error_reduction_by_component
-from fairspan.moments.wide import RowSpace
 from fairspan.problem.build_family import build_problem_family
 from fairspan.problem.criteria.criterion import Criterion
 from fairspan.problem.family import ProblemFamily, check_means_agree

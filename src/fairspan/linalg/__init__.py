@@ -6,18 +6,12 @@ raise none of these questions are passed to numpy directly.
 """
 
 from fairspan.linalg.eigen import (
-    EigenCache,
     Eigendecomposition,
     LeadingSubspace,
-    graded_eigh,
-    is_zero,
     leading_subspace,
     normalize_signs,
-    scaled_to_one,
-    symmetric_root,
-    symmetrize,
-    unit_of,
 )
+from fairspan.linalg.eigen_cache import EigenCache
 from fairspan.linalg.eigenvalue_sums import (
     SmallestEigenvalueSum,
     basis_rounding_bound,
@@ -25,13 +19,16 @@ from fairspan.linalg.eigenvalue_sums import (
     error_rounding_bound,
     smallest_eigenvalue_sum,
 )
+from fairspan.linalg.graded import graded_eigh
 from fairspan.linalg.krylov import (
     N_GUARD_VECTORS,
     ApproximateSubspace,
     leading_subspace_krylov,
     orthonormalize_against,
 )
+from fairspan.linalg.powers_of_two import power_of_two_unit, scale_to_one
 from fairspan.linalg.scatter import is_valid_scatter
+from fairspan.linalg.symmetric import is_zero, symmetric_root, symmetrize
 
 __all__ = [
     "N_GUARD_VECTORS",
@@ -50,9 +47,9 @@ __all__ = [
     "leading_subspace_krylov",
     "normalize_signs",
     "orthonormalize_against",
-    "scaled_to_one",
+    "power_of_two_unit",
+    "scale_to_one",
     "smallest_eigenvalue_sum",
     "symmetric_root",
     "symmetrize",
-    "unit_of",
 ]

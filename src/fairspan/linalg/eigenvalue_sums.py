@@ -8,18 +8,14 @@ s with theta > lambda_1(N), the sum of the smallest eigenvalues of M is at least
 tr R'(X'MX - lambda_1(N) I)^-1 R.
 """
 
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 import scipy.linalg
 
-from fairspan.linalg.eigen import (
-    ZERO_RATIO,
-    Eigendecomposition,
-    graded_eigh,
-    is_zero,
-    symmetrize,
-)
+from fairspan.linalg.eigen import Eigendecomposition
+from fairspan.linalg.graded import ZERO_RATIO, graded_eigh
 from fairspan.linalg.rounding import (
     CANCELLATION_RATIO,
     ENTRY_TERMS,
@@ -28,6 +24,7 @@ from fairspan.linalg.rounding import (
     SUM_ROUNDING,
     TINY,
 )
+from fairspan.linalg.symmetric import is_zero, symmetrize
 from fairspan.typing import FloatArray
 
 # Gap below the deflated eigenvalues, relative to the largest remaining one, from which the
@@ -98,49 +95,106 @@ def smallest_eigenvalue_sum(
     if len(used) < len(weights):
         matrices = matrices[used]
         weights = weights[used]
-    # From here on, eigenvalues are in ascending order.
-    mixture = np.tensordot(weights, matrices, axes=1)
-    if decomposition is None:
-        values, vectors, _ = graded_eigh(mixture, max_deflated=d)
-    else:
-        values = decomposition.values[::-1]
-        vectors = np.ascontiguousarray(decomposition.vectors[:, ::-1])
-    image = mixture @ vectors
-    rms = column_rms(matrices)
-    # Rounding of the eigenvectors. Eigenvalue sums are stationary in them, so only the second-order
-    # term of the bound counts; the first-order one is proportional to the root of these zeros.
-    no_errors = np.zeros(len(rms))
-    basis_rounding = basis_rounding_bound(np.sqrt((rms**2).sum(axis=1)), no_errors)
+    mixture = _Mixture.decompose(matrices, weights, d, decomposition)
     sums: list[SmallestEigenvalueSum] = []
-    for n_deflated in _deflation_candidates(values, d):
+    for n_deflated in _deflation_candidates(mixture.eigenvalues, d):
+        bound = mixture.deflated_bound(n_deflated, d)
+        sums.append(bound.eigenvalue_sum)
+        # Other numbers cannot gain more than rounding.
+        if bound.neglected <= bound.eigenvalue_sum.rounding_error:
+            break
+    return max(sums, key=lambda candidate: candidate.value - candidate.rounding_error)
+
+
+class _DeflatedBound(NamedTuple):
+    """Lower bound after deflation, and the coupling term that was subtracted for it."""
+
+    eigenvalue_sum: SmallestEigenvalueSum
+    neglected: float
+
+
+@dataclass(frozen=True, eq=False)
+class _Mixture:
+    """Eigendecomposition of a mixture M = sum_g weights_g S_g, in ascending order.
+
+    Attributes
+    ----------
+    matrices : (k, p, p) array
+        Second moments S_g.
+    weights : (k,) array
+    eigenvalues : (p,) array
+    vectors, image : (p, p) arrays
+        Eigenvectors, and M times them.
+    column_rms : (k, p) array
+        Root mean square of each column in each group.
+    basis_rounding : (k,) array
+        Bound on the effect of rounding the eigenvectors on the errors of the groups.
+    """
+
+    matrices: FloatArray
+    weights: FloatArray
+    eigenvalues: FloatArray
+    vectors: FloatArray
+    image: FloatArray
+    column_rms: FloatArray
+    basis_rounding: FloatArray
+
+    @classmethod
+    def decompose(
+        cls,
+        matrices: FloatArray,
+        weights: FloatArray,
+        max_deflated: int,
+        decomposition: Eigendecomposition | None,
+    ) -> "_Mixture":
+        """Compute the mixture and its eigenvectors, unless its decomposition is available."""
+        mixture = np.tensordot(weights, matrices, axes=1)
+        if decomposition is None:
+            values, vectors, _ = graded_eigh(mixture, max_deflated)
+        else:
+            values = decomposition.values[::-1]
+            vectors = np.ascontiguousarray(decomposition.vectors[:, ::-1])
+        image = mixture @ vectors
+        rms = column_rms(matrices)
+        # Eigenvalue sums are stationary in the eigenvectors, so only the second-order term of the
+        # bound counts; the first-order one is proportional to the root of these zeros.
+        no_errors = np.zeros(len(rms))
+        basis_rounding = basis_rounding_bound(np.sqrt((rms**2).sum(axis=1)), no_errors)
+        return cls(matrices, weights, values, vectors, image, rms, basis_rounding)
+
+    def deflated_bound(self, n_deflated: int, n_leading: int) -> _DeflatedBound:
+        """Bound the sum of all but the d largest eigenvalues after deflating some of them."""
+        p = len(self.vectors)
         n_remaining = p - n_deflated
         # U, the complement of the deflated eigenvectors, and U'MU.
-        complement = vectors[:, :n_remaining]
-        compressed = symmetrize(complement.T @ image[:, :n_remaining])
-        norms = _compressed_norms(matrices, vectors, n_remaining)
-        # Rounding of the products (relative to `norms`) and of the entries of each S_g.
-        row_norms = np.sqrt(np.einsum("ij,ij->i", complement, complement))
-        entry_rounding = EPS * ENTRY_TERMS * (rms @ row_norms) ** 2
-        product_rounding = EPS * 2 * p * norms
-        rounding = float(np.abs(weights) @ (product_rounding + entry_rounding + basis_rounding))
-        # Products of subnormal numbers have a larger relative rounding error.
-        rounding += TINY * p
-        if n_deflated == d:
+        complement = self.vectors[:, :n_remaining]
+        compressed = symmetrize(complement.T @ self.image[:, :n_remaining])
+        if n_deflated == n_leading:
             # The sum of all remaining eigenvalues is a trace. The compressed matrix is nearly
             # diagonal, so that a norm bounds its largest eigenvalue.
             value = float(np.trace(compressed))
-            deviation = compressed - np.diag(values[:n_remaining])
-            largest = float(values[n_remaining - 1]) + float(np.linalg.norm(deviation))
+            deviation = compressed - np.diag(self.eigenvalues[:n_remaining])
+            largest = float(self.eigenvalues[n_remaining - 1]) + float(np.linalg.norm(deviation))
         else:
             eigenvalues = np.linalg.eigvalsh(compressed)
-            value = float(eigenvalues[: p - d].sum())
+            value = float(eigenvalues[: p - n_leading].sum())
             largest = float(eigenvalues[-1])
-        # The coupling term, from the bound on the largest remaining eigenvalue.
-        neglected = _coupling_bound(image, vectors, n_remaining, largest)
-        sums.append(SmallestEigenvalueSum(value - neglected, rounding))
-        if neglected <= rounding:  # other numbers cannot gain more than rounding
-            break
-    return max(sums, key=lambda candidate: candidate.value - candidate.rounding_error)
+        neglected = _coupling_bound(self.image, self.vectors, n_remaining, largest)
+        rounding = self._compression_rounding(n_remaining)
+        return _DeflatedBound(SmallestEigenvalueSum(value - neglected, rounding), neglected)
+
+    def _compression_rounding(self, n_remaining: int) -> float:
+        """Bound on the rounding error of the trace of U'MU, or of a part of its eigenvalues."""
+        p = len(self.vectors)
+        complement = self.vectors[:, :n_remaining]
+        norms = _compressed_norms(self.matrices, self.vectors, n_remaining)
+        # Rounding of the products (relative to `norms`) and of the entries of each S_g.
+        row_norms = np.sqrt(np.einsum("ij,ij->i", complement, complement))
+        entry_rounding = EPS * ENTRY_TERMS * (self.column_rms @ row_norms) ** 2
+        product_rounding = EPS * 2 * p * norms
+        by_group = product_rounding + entry_rounding + self.basis_rounding
+        # Products of subnormal numbers have a larger relative rounding error.
+        return float(np.abs(self.weights) @ by_group) + TINY * p
 
 
 def _compressed_norms(matrices: FloatArray, vectors: FloatArray, n_remaining: int) -> FloatArray:

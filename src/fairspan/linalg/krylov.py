@@ -13,8 +13,9 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from fairspan.linalg.eigen import LeadingSubspace, symmetrize
+from fairspan.linalg.eigen import LeadingSubspace
 from fairspan.linalg.rounding import ANGLE_TOL, EIGENVALUE_ROUNDING, EPS, RANK_TOL, ROTATION_TERMS
+from fairspan.linalg.symmetric import symmetrize
 from fairspan.progress import count_eigenproblem
 from fairspan.typing import FloatArray, IndexArray
 
@@ -116,8 +117,6 @@ def leading_subspace_krylov(
     >>> subspace.leading.eigenvalues.round(9)
     array([3., 2.])
     """
-    # Rayleigh-Ritz: V is the orthonormal `basis` and `images` is AV; the eigenpairs of
-    # V'AV, which is `projected`, give the Ritz pairs.
     d = n_components
     orthogonal_to = np.empty((n_features, 0)) if orthogonal_to is None else orthogonal_to
     max_dim = n_features - orthogonal_to.shape[1]
@@ -126,47 +125,103 @@ def leading_subspace_krylov(
     # With a start and a sum tolerance, the caller proves its bound separately, so that no random
     # directions are needed.
     n_random = block if start is None or sum_tol is None else 0
-    basis = _initial_basis(start, n_random, orthogonal_to)
-    images = operator(basis)
-    projected = basis.T @ images
+    subspace = _KrylovSubspace.project(operator, _initial_basis(start, n_random, orthogonal_to))
     count_eigenproblem()
     for _ in range(_MAX_ITERATIONS):
-        values, coefficients = np.linalg.eigh(symmetrize(projected))
-        ritz_values = values[::-1]
-        ritz_coefficients = coefficients[:, ::-1]
-        ritz_vectors = basis @ ritz_coefficients[:, :block]
-        residuals = images @ ritz_coefficients[:, :block] - ritz_vectors * ritz_values[:block]
-        residual_norms = np.linalg.norm(residuals, axis=0)
-        if sum_tol is None:
-            sum_error, converged = _convergence(ritz_values, residual_norms, d, norm_bound)
-        else:
-            sum_error = _sum_error(ritz_values, residuals, d)
-            # No iteration gets below the rounding error of the residuals.
-            converged = sum_error <= sum_tol or _is_at_floor(residual_norms[:d], norm_bound)
-        if converged or basis.shape[1] == max_dim:
+        ritz = subspace.ritz_pairs(block)
+        sum_error, has_converged = _convergence(ritz, d, norm_bound, sum_tol)
+        if has_converged or subspace.dim == max_dim:
             break
-        # Restart from the best Ritz vectors, in which the projected matrix is diagonal.
-        if basis.shape[1] + block > max_basis_size:
-            size = max(2 * block, max_basis_size // 3)
-            basis = basis @ ritz_coefficients[:, :size]
-            images = images @ ritz_coefficients[:, :size]
-            projected = np.diag(ritz_values[:size])
+        if subspace.dim + block > max_basis_size:
+            subspace = subspace.restart(ritz, size=max(2 * block, max_basis_size // 3))
         # Extend the basis by the directions of the residuals, up to the largest dimension.
         new_columns = orthonormalize_against(
-            np.hstack([orthogonal_to, basis]), residuals[:, residual_norms > 0]
-        )[:, : max_dim - basis.shape[1]]
+            np.hstack([orthogonal_to, subspace.basis]), ritz.residuals[:, ritz.residual_norms > 0]
+        )[:, : max_dim - subspace.dim]
         if new_columns.shape[1] == 0:  # the basis contains all residuals
             break
+        subspace = subspace.extend(operator, new_columns)
+    tie_tol = max(tie_tol, EIGENVALUE_ROUNDING * norm_bound)
+    leading = LeadingSubspace.from_eigenpairs(ritz.values, ritz.vectors, d, tie_tol)
+    return ApproximateSubspace(
+        leading, ritz.vectors, ritz.values[: ritz.vectors.shape[1]], sum_error
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class _RitzPairs:
+    """Ritz pairs of an operator in a subspace of m dimensions, largest first.
+
+    Attributes
+    ----------
+    values : (m,) array
+        All Ritz values.
+    coefficients : (m, m) array
+        All Ritz vectors, in coordinates along the basis of the subspace.
+    vectors, residuals : (p, b) arrays
+        Leading Ritz vectors, and their residuals.
+    residual_norms : (b,) array
+    """
+
+    values: FloatArray
+    coefficients: FloatArray
+    vectors: FloatArray
+    residuals: FloatArray
+    residual_norms: FloatArray
+
+
+@dataclass(frozen=True, eq=False)
+class _KrylovSubspace:
+    """Subspace with an orthonormal basis, and the operator projected on it.
+
+    Attributes
+    ----------
+    basis, images : (p, m) arrays
+        Basis V, and the operator applied to it, AV.
+    projected : (m, m) array
+        V'AV, symmetric up to rounding.
+    """
+
+    basis: FloatArray
+    images: FloatArray
+    projected: FloatArray
+
+    @classmethod
+    def project(cls, operator: Operator, basis: FloatArray) -> "_KrylovSubspace":
+        """Project an operator on the span of an orthonormal (p, m) basis."""
+        images = operator(basis)
+        return cls(basis, images, basis.T @ images)
+
+    @property
+    def dim(self) -> int:
+        """Dimension of the subspace, m."""
+        return int(self.basis.shape[1])
+
+    def ritz_pairs(self, n_vectors: int) -> _RitzPairs:
+        """Return the Ritz pairs, with the first `n_vectors` vectors (Rayleigh-Ritz)."""
+        ascending_values, ascending_coefficients = np.linalg.eigh(symmetrize(self.projected))
+        values = ascending_values[::-1]
+        coefficients = ascending_coefficients[:, ::-1]
+        vectors = self.basis @ coefficients[:, :n_vectors]
+        residuals = self.images @ coefficients[:, :n_vectors] - vectors * values[:n_vectors]
+        norms = np.linalg.norm(residuals, axis=0)
+        return _RitzPairs(values, coefficients, vectors, residuals, norms)
+
+    def restart(self, ritz: _RitzPairs, size: int) -> "_KrylovSubspace":
+        """Return the span of the best Ritz vectors, in which the projected matrix is diagonal."""
+        leading = ritz.coefficients[:, :size]
+        return _KrylovSubspace(
+            self.basis @ leading, self.images @ leading, np.diag(ritz.values[:size])
+        )
+
+    def extend(self, operator: Operator, new_columns: FloatArray) -> "_KrylovSubspace":
+        """Extend the basis by orthonormal (p, q) columns orthogonal to it."""
         # Apply the operator to the new columns only: its products take most of the time.
         new_images = operator(new_columns)
-        projected = _extended_projection(projected, basis, new_columns, new_images)
-        basis = np.hstack([basis, new_columns])
-        images = np.hstack([images, new_images])
-    tie_tol = max(tie_tol, EIGENVALUE_ROUNDING * norm_bound)
-    leading = LeadingSubspace.from_eigenpairs(ritz_values, ritz_vectors, d, tie_tol)
-    return ApproximateSubspace(
-        leading, ritz_vectors, ritz_values[: ritz_vectors.shape[1]], sum_error
-    )
+        coupling = self.basis.T @ new_images
+        projected = np.block([[self.projected, coupling], [coupling.T, new_columns.T @ new_images]])
+        basis = np.hstack([self.basis, new_columns])
+        return _KrylovSubspace(basis, np.hstack([self.images, new_images]), projected)
 
 
 def _initial_basis(
@@ -183,14 +238,6 @@ def _initial_basis(
         columns = np.hstack([start, columns])
     max_dim = p - n_orthogonal
     return orthonormalize_against(orthogonal_to, columns[:, :max_dim])
-
-
-def _extended_projection(
-    projected: FloatArray, basis: FloatArray, new_columns: FloatArray, new_images: FloatArray
-) -> FloatArray:
-    """Return W'AW for the operator A and W = [V, N], from V'AV, V, N and AN."""
-    coupling = basis.T @ new_images
-    return np.block([[projected, coupling], [coupling.T, new_columns.T @ new_images]])
 
 
 def orthonormalize_against(basis: FloatArray, columns: FloatArray) -> FloatArray:
@@ -228,9 +275,23 @@ def _normalize_columns(columns: FloatArray, min_norm: float) -> FloatArray:
 
 
 def _convergence(
+    ritz: _RitzPairs, d: int, norm_bound: float, sum_tol: float | None
+) -> tuple[float, bool]:
+    """Return the estimated error of the sum of the d largest eigenvalues, and whether to stop.
+
+    With a tolerance of the sum, stop once the error is within it, or residuals are rounding errors.
+    By default, stop once the eigenvectors are known to float64 accuracy.
+    """
+    if sum_tol is None:
+        return _full_convergence(ritz.values, ritz.residual_norms, d, norm_bound)
+    sum_error = _sum_error(ritz.values, ritz.residuals, d)
+    return sum_error, sum_error <= sum_tol or _is_at_floor(ritz.residual_norms[:d], norm_bound)
+
+
+def _full_convergence(
     ritz_values: FloatArray, residual_norms: FloatArray, d: int, norm_bound: float
 ) -> tuple[float, bool]:
-    """Return the estimated error of the sum of the d largest eigenvalues, and whether it converged.
+    """Return the estimated error of the eigenvalue sum, and whether it is as small as possible.
 
     The error of a Ritz value is at most the norm of its residual, and about the square of that norm
     over the gap to the other eigenvalues. The norm over the gap bounds the angle between the
@@ -254,9 +315,9 @@ def _convergence(
 
 
 def _is_at_floor(residual_norms: FloatArray, norm_bound: float) -> bool:
-    """Whether residuals are the rounding error of the basis times the norm of the operator.
+    """Return whether residuals are rounding errors, which no iteration reduces.
 
-    No iteration gets below it.
+    Rounding the basis leaves residuals of a few eps times the norm of the operator.
     """
     floor = EPS * ROTATION_TERMS * norm_bound * np.sqrt(len(residual_norms))
     return bool(np.linalg.norm(residual_norms) <= floor)

@@ -62,7 +62,7 @@ def varimax_rotation(columns: FloatArray) -> FloatArray:
 
 
 def _pair_angle(x: FloatArray, y: FloatArray) -> float:
-    """Angle by which the columns x and y are rotated, in radians; zero if every angle is alike."""
+    """Angle by which the columns x and y are rotated, in radians; zero if all are equally good."""
     difference = x**2 - y**2
     product = 2 * x * y
     numerator = 2 * float(difference @ product)

@@ -40,10 +40,11 @@ def second_moments_and_projector(
     # Means of groups are those of the scaled moments, without the rounding of another division.
     scaled_center = frame.scaled_center if frame.has_common_center else scaled_moments.means
     # All three in the coordinates described above: moments, center (or group means), projector.
-    compact_moments, point, columns = scaled_moments.to_compact_coordinates(
+    compact = scaled_moments.to_compact_coordinates(
         scaled_center, projector.stacked_columns, subspace.dimension
     )
-    return compact_moments.second_moments_about(point), projector.with_stacked_columns(columns)
+    second_moments = compact.moments.second_moments_about(compact.point)
+    return second_moments, projector.with_stacked_columns(compact.basis)
 
 
 @dataclass(frozen=True, eq=False)

@@ -11,20 +11,25 @@ from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import pairwise
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 import numpy as np
 from array_api_compat import numpy as numpy_namespace
 
 from fairspan.errors import InvalidInput
-from fairspan.linalg import is_zero, symmetrize, unit_of
-from fairspan.linalg.double_double import exact_sum
+from fairspan.linalg import is_zero, power_of_two_unit, symmetrize
 from fairspan.linalg.threads import (
     MAX_MEMORY_BOUND_FEATURES,
     map_in_threads,
     single_thread_if_small,
 )
 from fairspan.moments.base_moments import no_group_labels_error
+from fairspan.moments.running_moments import (
+    RunningMoments,
+    StackedMoments,
+    merge_into,
+    stack_by_label,
+)
 from fairspan.rows.array_backend import ArrayBackend, to_numpy
 from fairspan.rows.arrays import ArrayRows
 from fairspan.rows.blocks import RowBlock, select_rows
@@ -33,15 +38,9 @@ from fairspan.rows.devices import MIN_BLOCK_ROWS, DeviceLabels, DeviceRows
 from fairspan.rows.folds import Folds
 from fairspan.rows.group_limit import DEFAULT_MAX_GROUPS, GroupLimit
 from fairspan.rows.in_memory import InMemoryRows
-from fairspan.rows.labels import (
-    Label,
-    is_missing_label,
-    label_array,
-    to_python_label,
-    without_last_attribute,
-)
+from fairspan.rows.labels import Label, is_missing_label, to_python_label, without_last_attribute
 from fairspan.rows.protocol import RowSource, row_metadata
-from fairspan.typing import AnyArray, FloatArray, IndexArray, RawLabel
+from fairspan.typing import FloatArray, IndexArray, RawLabel
 
 # Largest accepted ratio of products to scatter: about two bits of cancellation.
 _MAX_CANCELLATION = 3.0
@@ -77,7 +76,6 @@ _MIN_SHARED_UNIT_RATIO = 2.0**-400
 # Largest number of entries buffered from a stream, so that matrices are updated less often.
 _MAX_BUFFERED_ENTRIES = 2**23
 
-Key = TypeVar("Key", int, Label)
 HOST_BACKEND = ArrayBackend(numpy_namespace, "cpu")
 # Divisors of weights: one power of two for all, or one for each code.
 Units = float | FloatArray
@@ -100,18 +98,6 @@ class SpanResult(NamedTuple):
     sums: "dict[int, RunningMoments]"
     n_dropped: int
     is_finite: bool
-
-
-@dataclass(frozen=True, eq=False)
-class StackedMoments:
-    """Moments of groups as arrays, in label order."""
-
-    labels: AnyArray
-    counts: IndexArray
-    weights: FloatArray
-    means: FloatArray
-    mean_corrections: FloatArray
-    scatters: FloatArray
 
 
 @dataclass(frozen=True)
@@ -271,16 +257,16 @@ class _Accumulator:
         self.group_codes.update(codes.tolist())
         return codes
 
-    def check(self, *, so_far: bool = False) -> None:
+    def check(self, *, is_partial: bool = False) -> None:
         """Check the number of groups and the memory for their matrices.
 
-        `so_far` says that more rows follow, for the error message.
+        `is_partial` says that more rows follow, for the error message.
         """
         if len(self.group_codes) > min(self.limit.allowed, DEFAULT_MAX_GROUPS):
             labels = self.encoder.labels
             groups = [labels[code] for code in self.group_codes]
             check = self.limit.check_pairs if self._has_classes else self.limit.check
-            check(groups, self.n_weighted_rows, so_far=so_far)
+            check(groups, self.n_weighted_rows, is_partial=is_partial)
         self.limit.check_memory(len(self.group_codes), self.n_features)
 
     def add(self, sums: "dict[int, RunningMoments]", n_dropped: int, units: "Units") -> None:
@@ -357,7 +343,7 @@ def _weight_units(weights: FloatArray, codes: IndexArray, n_codes: int) -> Units
     unless positive weights differ by a factor beyond 2^400. Rows with a negative code are left out
     of all sums, so there is no divisor for them.
     """
-    unit = unit_of(weights)
+    unit = power_of_two_unit(weights)
     min_weight = unit * _MIN_SHARED_UNIT_RATIO
     if weights.min(initial=np.inf) >= min_weight:
         return unit
@@ -402,12 +388,11 @@ class _BlockReader:
         self.units: Units = 1.0  # stays 1 without weights
         self._codes = self._encode(total)
         total.check()
-        # Number of rows of a block.
         if isinstance(rows, DeviceRows):
-            self._size = max(rows.block_entries // rows.n_features, MIN_BLOCK_ROWS)
+            self._rows_per_block = max(rows.block_entries // rows.n_features, MIN_BLOCK_ROWS)
         else:
             n_codes = len(total.group_codes) * total.n_folds
-            self._size = _rows_per_block(rows.n_features, n_codes)
+            self._rows_per_block = _rows_per_block(rows.n_features, n_codes)
 
     def _encode(self, total: _Accumulator) -> Any:
         """Return the codes of all rows on the backend's device, and count their groups in `total`.
@@ -417,9 +402,9 @@ class _BlockReader:
         """
         rows = self._rows
         # Otherwise the code of a row depends on more than its label.
-        is_plain = rows.weights is None and total.folds is None and not self._drops_incomplete
+        labels_suffice = rows.weights is None and total.folds is None and not self._drops_incomplete
         labels = rows.groups
-        if is_plain and isinstance(labels, DeviceLabels) and not rows.has_classes:
+        if labels_suffice and isinstance(labels, DeviceLabels) and not rows.has_classes:
             # The labels stay on the device; only their few distinct values, the categories, are
             # encoded here. Every row counts, since there are no weights and no rows to drop.
             category_codes = total.encode_categories(labels.categories)
@@ -438,8 +423,8 @@ class _BlockReader:
         If incomplete rows are dropped, they get the code -2, for which no moments are summed.
         """
         xp = self.backend.xp
-        for first in range(start, stop, self._size):
-            block = slice(first, min(first + self._size, stop))
+        for first in range(start, stop, self._rows_per_block):
+            block = slice(first, min(first + self._rows_per_block, stop))
             values = self._read_values(block)
             codes = self._codes[block]
             if self._drops_incomplete:
@@ -479,7 +464,7 @@ def _accumulate_stream(total: _Accumulator, rows: RowSource) -> None:
         total.drop(block)
         codes = total.encode(block)
         n_buffered += block.values.size
-        total.check(so_far=True)  # more blocks may follow
+        total.check(is_partial=True)  # more blocks may follow
         if n_buffered < min(_rows_per_block(p, total.n_codes) * p, _MAX_BUFFERED_ENTRIES):
             # Copy: the source may reuse its buffer.
             buffer.append(CodedBlock(block.values.copy(), codes, block.weights))
@@ -508,63 +493,6 @@ def _block_in_units(block: CodedBlock, units: Units) -> CodedBlock:
     if block.weights is None:
         return block
     return block._replace(weights=_divide_by_units(block.weights, units, block.codes))
-
-
-@dataclass(eq=False)
-class RunningMoments:
-    """Running moments of one group in one fold; its mean is shift + mean_offset.
-
-    The shift is near the rows, so that the offset keeps full precision even far from zero, and
-    merging loses none.
-    """
-
-    shift: FloatArray
-    count: int = 0
-    weight: Any = 0.0
-    mean_offset: Any = 0.0
-    scatter: Any = 0.0
-
-    def multiply_weights(self, factor: float) -> "RunningMoments":
-        """Return the moments for weights multiplied by a factor."""
-        return replace(self, weight=self.weight * factor, scatter=self.scatter * factor)
-
-    def merge(self, other: "RunningMoments") -> None:
-        """Merge the moments of another part of the group."""
-        total = self.weight + other.weight
-        delta = (other.shift - self.shift) + (other.mean_offset - self.mean_offset)
-        self.scatter += other.scatter
-        # Not as products of roots, which would round weights and twice the weights differently.
-        self.scatter += np.outer(delta, delta) * (self.weight * (other.weight / total))
-        self.mean_offset = self.mean_offset + (other.weight / total) * delta
-        is_known = self.count > 0 and other.count > 0  # 0 means unknown
-        self.count = self.count + other.count if is_known else 0
-        self.weight = total
-
-
-def merge_into(sums: dict[Key, RunningMoments], key: Key, moments: RunningMoments) -> None:
-    """Merge moments into those of the same key."""
-    if key in sums:
-        sums[key].merge(moments)
-    else:
-        sums[key] = moments
-
-
-def stack_by_label(sums: dict[Label, RunningMoments], n_features: int) -> StackedMoments:
-    """Stack the moments of k groups in label order; `sums` is empty afterwards.
-
-    A mean is the sum of shift and offset; `mean_corrections` are the errors of its rounding.
-    """
-    labels = sorted(sums)
-    k = len(sums)
-    counts = np.array([sums[label].count for label in labels], dtype=np.int64)
-    weights = np.array([sums[label].weight for label in labels], dtype=np.float64)
-    means, corrections = np.empty((2, k, n_features))
-    for group, label in enumerate(labels):
-        means[group], corrections[group] = exact_sum(sums[label].shift, sums[label].mean_offset)
-    scatters = np.empty((k, n_features, n_features))
-    for group, label in enumerate(labels):  # one by one, to free memory as we go
-        scatters[group] = sums.pop(label).scatter
-    return StackedMoments(label_array(labels), counts, weights, means, corrections, scatters)
 
 
 def _sum_by_code(
@@ -601,15 +529,31 @@ def _sum_by_code(
     return SpanResult(sums, n_dropped, bool(is_finite))
 
 
+class _OnePassSums(NamedTuple):
+    """Sums of rows in one pass.
+
+    Attributes
+    ----------
+    by_code : dict of int to RunningMoments
+        Sums of shifted rows and of their products, by code.
+    n_dropped : int
+        Number of incomplete rows.
+    zero_weight_sum : float
+        Sum of all values of rows of zero weight, which shows whether these are finite.
+    """
+
+    by_code: dict[int, RunningMoments]
+    n_dropped: int
+    zero_weight_sum: Any
+
+
 def _sum_in_one_pass(
     backend: ArrayBackend, blocks: Iterable[CodedBlock], n_codes: int
-) -> tuple[dict[int, RunningMoments], int, Any]:
+) -> _OnePassSums:
     """Sum shifted rows and their products by code, to be finalized by :func:`_finalize`.
 
     Until then `mean_offset` holds the sum t of weighted shifted rows, and `scatter` the sum P of
-    their products. The shift is a point near the rows, so that few digits cancel. Returns also
-    the number of dropped rows, and the sum of all values of rows of zero weight, which shows
-    whether these are finite.
+    their products. The shift is a point near the rows, so that few digits cancel.
     """
     xp = backend.xp
     sums: dict[int, RunningMoments] = {}
@@ -638,7 +582,7 @@ def _sum_in_one_pass(
             moments.mean_offset = moments.mean_offset + row_weights @ shifted
             if _may_be_nonzero(weighted_rows):
                 moments.scatter = moments.scatter + weighted_rows.T @ weighted_rows
-    return sums, n_dropped, zero_weight_sum
+    return _OnePassSums(sums, n_dropped, zero_weight_sum)
 
 
 def _finalize(moments: RunningMoments) -> bool:

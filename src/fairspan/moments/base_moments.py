@@ -4,7 +4,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import ClassVar, Literal, Self, get_args
+from typing import ClassVar, Literal, NamedTuple, Self, get_args
 
 import numpy as np
 
@@ -261,13 +261,31 @@ class GroupMeans:
         return self.mean if center == "global" else np.zeros(self.n_features)
 
 
+class CompactCoordinates(NamedTuple):
+    """Moments, a point and columns of features in m coordinates that contain all three.
+
+    Attributes
+    ----------
+    moments : BaseMoments
+        Moments of the coordinates of the rows.
+    point : (m,) or (k, m) array
+        One point, or the mean of each group.
+    basis : (m, r) array
+    """
+
+    moments: "BaseMoments"
+    point: FloatArray
+    basis: FloatArray
+
+
 @dataclass(frozen=True, eq=False, repr=False)
 class BaseMoments(GroupMeans, ABC):
     """Interface of all moments, and their weights, means and variances of each group.
 
-    :class:`~fairspan.moments.group_moments.GroupMoments` hold a p x p matrix for each group;
-    :class:`~fairspan.moments.wide.SparseMoments` and :class:`~fairspan.moments.wide.WideMoments`
-    keep the rows instead, where there are many features. Callers use the methods below for all.
+    :class:`~fairspan.moments.group_moments.GroupMoments` hold a p x p matrix for each group. Where
+    there are many features, :class:`~fairspan.moments.row_moments.SparseMoments` and
+    :class:`~fairspan.moments.wide.WideMoments` keep the rows instead. Callers use the methods below
+    for all.
 
     Attributes
     ----------
@@ -350,7 +368,7 @@ class BaseMoments(GroupMeans, ABC):
         """
 
     def guard_rows(self) -> None:
-        """Notice from now on if rows of the caller, to which the moments refer, have changed.
+        """Detect from now on whether rows of the caller, to which the moments refer, have changed.
 
         Does nothing here: only :class:`~fairspan.moments.wide.WideMoments` refer to such rows.
         """
@@ -369,13 +387,13 @@ class BaseMoments(GroupMeans, ABC):
 
     def to_compact_coordinates(
         self, point: FloatArray, basis: FloatArray, n_components: int
-    ) -> "tuple[BaseMoments, FloatArray, FloatArray]":
+    ) -> "CompactCoordinates":
         """Express moments, a point and (p, r) columns in fewer coordinates, for fast evaluation.
 
-        There are at least `n_components` coordinates. Returns the moments, point and columns in
-        these; unchanged here, as only :class:`~fairspan.moments.wide.WideMoments` have fewer.
+        There are at least `n_components` coordinates: those of the features here, as only
+        :class:`~fairspan.moments.wide.WideMoments` have fewer.
         """
-        return self, point, basis
+        return CompactCoordinates(self, point, basis)
 
     def variances_along(self, columns: FloatArray | None = None) -> FloatArray:
         """Variance of each feature, or along each of (p, q) columns, about each group's own mean.

@@ -4,7 +4,8 @@ from fairspan.errors import InvalidType, describe_type
 from fairspan.linalg.memory import explain_memory_errors
 from fairspan.moments.group_moments import GroupMoments, compute_group_moments
 from fairspan.moments.integer_precision import check_integer_precision
-from fairspan.moments.wide import SparseMoments, WideMoments
+from fairspan.moments.row_moments import SparseMoments
+from fairspan.moments.wide import WideMoments
 from fairspan.rows.aggregation import Rows
 from fairspan.rows.arrays import ArrayRows
 from fairspan.rows.frames import FrameRows

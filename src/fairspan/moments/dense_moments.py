@@ -10,12 +10,13 @@ from scipy.linalg import blas
 from fairspan.errors import InvalidInput, warn
 from fairspan.formatting.messages import counted
 from fairspan.linalg.double_double import divide
-from fairspan.moments.accumulate import StackedMoments
 from fairspan.moments.base_moments import BaseMoments, Center
 from fairspan.moments.em import EMSummary
+from fairspan.moments.em_uncertainty import EMUncertainty
 from fairspan.moments.moment_validation import check_moments
 from fairspan.moments.normal_model import NormalModel
-from fairspan.moments.second_moments import DenseSecondMoments, EMUncertainty
+from fairspan.moments.running_moments import StackedMoments
+from fairspan.moments.second_moments import DenseSecondMoments
 from fairspan.rows.attributes import ColumnKey, column_positions
 from fairspan.rows.coded_labels import CodedLabels
 from fairspan.rows.label_matching import KnownLabels
@@ -207,10 +208,10 @@ class DenseMoments(BaseMoments):
 
         Unnamed features, and features for unknown names (None), are returned unchanged as well.
         """
-        own_names = self.feature_names
-        if not names or not own_names or not set(names) <= set(own_names):
+        feature_names = self.feature_names
+        if not names or not feature_names or not set(names) <= set(feature_names):
             return self
-        return self.select_features([own_names.index(name) for name in names])
+        return self.select_features([feature_names.index(name) for name in names])
 
     def reorder_features(self, names: tuple[str, ...] | None) -> Self:
         """Reorder the features if the names are a permutation; otherwise return self."""
@@ -327,9 +328,9 @@ class DenseMoments(BaseMoments):
             Distinct labels, in the order of the groups.
         """
         order = sorted(range(self.n_groups), key=labels.__getitem__)
-        plain = replace(self, by_class=None, all_columns=None, skip_validation=True)
+        by_group = replace(self, by_class=None, all_columns=None, skip_validation=True)
         sorted_labels = label_array([labels[i] for i in order])
-        return replace(plain.select_groups(order), groups=sorted_labels, skip_validation=True)
+        return replace(by_group.select_groups(order), groups=sorted_labels, skip_validation=True)
 
     def matched_to(self, known: KnownLabels) -> Self:
         """Replace labels by labels of a fit that are equal as text, such as 1 by "1".

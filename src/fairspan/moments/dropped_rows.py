@@ -8,8 +8,7 @@ from fairspan.errors import Cause, InvalidInput, warn
 from fairspan.formatting.messages import counted
 from fairspan.moments.base_moments import describe_dropped_rows
 from fairspan.rows.aggregation import Rows
-from fairspan.rows.label_checks import quoted
-from fairspan.rows.labels import Label
+from fairspan.rows.labels import Label, quoted_group
 from fairspan.rows.missing import MissingCounts, count_missing
 from fairspan.typing import IntegerArray
 
@@ -99,7 +98,7 @@ def _describe_lost_group(missing: MissingCounts, group: int, names: Sequence[str
     n = int(missing.n_rows[group])
     rows = "the only row" if n == 1 else f"all {n:,} rows"
     columns = _missing_by_column(names, missing.n_missing[group])
-    return f"{rows} of group {quoted(missing.groups[group])} (missing: {columns})"
+    return f"{rows} of group {quoted_group(missing.groups[group])} (missing: {columns})"
 
 
 def _missing_by_column(names: Sequence[str], counts: IntegerArray) -> str:

@@ -11,23 +11,32 @@ If all groups together lack rows, the pooled correlations are shrunk towards zer
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Protocol, Self, TypeVar
+from typing import NamedTuple
 
 import numpy as np
 
-from fairspan.errors import Cause, InvalidInput, warn
+from fairspan.errors import warn
 from fairspan.formatting.messages import counted
+from fairspan.linalg.symmetric import outer_products
 from fairspan.linalg.threads import single_thread_if_small
-from fairspan.moments.accumulate import RunningMoments, StackedMoments, stack_by_label
-from fairspan.moments.base_moments import check_magnitudes, describe_column, no_group_labels_error
+from fairspan.moments.base_moments import check_magnitudes
 from fairspan.moments.fixed_point import CONVERGENCE_TOL, FixedPoint, fixed_point
 from fairspan.moments.normal_model import RIDGE, IncompleteRows, NormalModel, blocks_to_complete
+from fairspan.moments.observed_cells import (
+    CHUNK_ENTRIES,
+    ChunkReader,
+    ObservedAggregator,
+    ObservedStatistics,
+    check_observed,
+    merge_statistics,
+)
+from fairspan.moments.running_moments import RunningMoments, StackedMoments, stack_by_label
 from fairspan.rows.aggregation import Rows, aggregate, as_partitioned
-from fairspan.rows.coded_labels import LabelEncoder, sort_by_code
+from fairspan.rows.coded_labels import LabelEncoder
 from fairspan.rows.group_limit import GroupLimit
 from fairspan.rows.labels import Label
 from fairspan.rows.protocol import RowSource, row_metadata
-from fairspan.typing import AnyArray, BoolArray, FloatArray, IntegerArray
+from fairspan.typing import BoolArray, FloatArray, IntegerArray
 
 MAX_SILENT_DISTANCE = 3e-2
 """Distance of models to their limit above which there is a warning, in standard deviations.
@@ -35,8 +44,6 @@ MAX_SILENT_DISTANCE = 3e-2
 Rounding and the number of passes limit it. Smaller distances only enter the resolution of
 certificates.
 """
-# Entries of rows completed at a time. Rows with no more entries are read once for all steps.
-_CHUNK_ENTRIES = 2**21
 
 
 @dataclass(frozen=True, eq=False)
@@ -93,9 +100,24 @@ class EMSummary:
         )
 
 
-def fit_em(
-    rows: Rows, limit: GroupLimit, convergence_tol: float = CONVERGENCE_TOL
-) -> tuple[StackedMoments, int, EMSummary]:
+class EMFit(NamedTuple):
+    """Moments of incomplete rows, fitted by EM.
+
+    Attributes
+    ----------
+    stacked : StackedMoments
+        A scatter is the group's weight times its covariance.
+    n_dropped : int
+        Number of rows dropped because they have no group.
+    summary : EMSummary
+    """
+
+    stacked: StackedMoments
+    n_dropped: int
+    summary: EMSummary
+
+
+def fit_em(rows: Rows, limit: GroupLimit, convergence_tol: float = CONVERGENCE_TOL) -> EMFit:
     """Fit the moments of each group by EM: one initial pass, then one pass per step.
 
     Parameters
@@ -109,11 +131,7 @@ def fit_em(
 
     Returns
     -------
-    StackedMoments
-        A scatter is the group's weight times its covariance.
-    int
-        Number of rows dropped because they have no group.
-    EMSummary
+    EMFit
 
     Raises
     ------
@@ -125,20 +143,17 @@ def fit_em(
         return _fit_em(rows, limit, convergence_tol)
 
 
-def _fit_em(
-    rows: Rows, limit: GroupLimit, convergence_tol: float
-) -> tuple[StackedMoments, int, EMSummary]:
+def _fit_em(rows: Rows, limit: GroupLimit, convergence_tol: float) -> EMFit:
     """Fit the moments, see :func:`fit_em`; a model is a mean, stacked on a covariance."""
     with np.errstate(over="ignore", invalid="ignore"):  # detected by check_magnitudes
-        first_pass = aggregate(rows, _ObservedAggregator(limit, row_metadata(rows).has_classes))
-    if first_pass is None:  # there are no rows
-        return stack_by_label({}, rows.n_features), 0, _EMPTY_SUMMARY
-    if not first_pass.groups:  # every row was dropped, or has weight zero
-        return stack_by_label({}, rows.n_features), first_pass.n_dropped, _EMPTY_SUMMARY
+        cells = aggregate(rows, ObservedAggregator(limit, row_metadata(rows).has_classes))
+    if cells is None or not cells.groups:  # no rows, or all were dropped or have weight zero
+        n_dropped = 0 if cells is None else cells.n_dropped
+        return EMFit(stack_by_label({}, rows.n_features), n_dropped, _EMPTY_SUMMARY)
     # Statistics of the observed cells of each group, in label order.
-    groups = {label: first_pass.groups[label] for label in sorted(first_pass.groups)}
+    groups = {label: cells.groups[label] for label in sorted(cells.groups)}
     for label, observed in groups.items():
-        _check_observed(label, observed, rows.feature_names)
+        check_observed(label, observed, rows.feature_names)
     means = np.array([observed.means for observed in groups.values()])
     variances = np.array([observed.squares / observed.weights for observed in groups.values()])
     check_magnitudes(means, variances, rows.feature_names)
@@ -149,12 +164,6 @@ def _fit_em(
         for mean, variance in zip(means, variances, strict=True)
     ]
     result = _iterate(step, np.array(start), convergence_tol)
-    totals: dict[Label, RunningMoments] = {}
-    for (label, observed), model in zip(groups.items(), result.point, strict=True):
-        scatter = observed.weight * model[1:]
-        totals[label] = RunningMoments(
-            shift=model[0], count=observed.count, weight=observed.weight, scatter=scatter
-        )
     summary = EMSummary(
         n_missing_cells=np.array([observed.n_missing for observed in groups.values()], np.int64),
         pool_weights=step.pool_weights,
@@ -163,7 +172,19 @@ def _fit_em(
         last_change=result.last_change,
         distance=result.distance,
     )
-    return stack_by_label(totals, rows.n_features), first_pass.n_dropped, summary
+    stacked = _stack_models(groups, result.point)
+    return EMFit(stacked, cells.n_dropped, summary)
+
+
+def _stack_models(groups: Mapping[Label, ObservedStatistics], models: FloatArray) -> StackedMoments:
+    """Return the fitted moments of each group: scatters are weights times covariances."""
+    moments: dict[Label, RunningMoments] = {}
+    for (label, observed), model in zip(groups.items(), models, strict=True):
+        scatter = observed.weight * model[1:]
+        moments[label] = RunningMoments(
+            shift=model[0], count=observed.count, weight=observed.weight, scatter=scatter
+        )
+    return stack_by_label(moments, models.shape[2])
 
 
 _EMPTY_SUMMARY = EMSummary(
@@ -203,22 +224,7 @@ def _standard_units(models: FloatArray) -> FloatArray:
     """Standardization units of models, (k, p + 1, p); zero standard deviations count as 1."""
     deviations = np.sqrt(np.einsum("gjj->gj", models[:, 1:]))
     deviations = np.where(deviations > 0, deviations, 1.0)
-    return np.concatenate([deviations[:, None], _outer_products(deviations)], axis=1)
-
-
-def _check_observed(
-    label: Label, observed: "_ObservedStatistics", names: tuple[str, ...] | None
-) -> None:
-    """Check that each feature has a value in the group."""
-    empty = np.flatnonzero(observed.weights == 0)
-    if len(empty):
-        raise InvalidInput(
-            f"Every value of {describe_column(int(empty[0]), names)} is missing in group {label!r}",
-            "Allowed: features with at least one value in every group; values cannot be inferred "
-            "from other groups",
-            "Exclude the column, drop the group, or merge it with another",
-            cause=Cause.UNOBSERVED_COLUMN,
-        )
+    return np.concatenate([deviations[:, None], outer_products(deviations)], axis=1)
 
 
 @dataclass(frozen=True, eq=False)
@@ -244,7 +250,7 @@ class _EMStep:
     parts: "list[_Part] | None" = None
 
     @classmethod
-    def from_groups(cls, rows: Rows, groups: Mapping[Label, "_ObservedStatistics"]) -> "_EMStep":
+    def from_groups(cls, rows: Rows, groups: Mapping[Label, "ObservedStatistics"]) -> "_EMStep":
         """Derive shrinkage weights from the numbers of rows that observe each pair of features.
 
         If a pair is observed in few rows, the correlations of the group are shrunk towards those of
@@ -259,7 +265,7 @@ class _EMStep:
         ]
         independence_weight = _shrinkage_weight(sum(counts), pairs.sum(axis=0))
         labels = tuple(groups)
-        is_small = sum(counts) * pairs.shape[1] <= _CHUNK_ENTRIES
+        is_small = sum(counts) * pairs.shape[1] <= CHUNK_ENTRIES
         stays_in_memory = is_small and as_partitioned(rows) is None
         parts = aggregate(rows, _PartsAggregator(labels)) if stays_in_memory else None
         return cls(rows, labels, np.array(pool_weights), independence_weight, parts)
@@ -285,7 +291,7 @@ class _EMStep:
         first = np.array([expected.first for expected in group_sums]) / weights[:, None]
         second = np.array([expected.second for expected in group_sums]) / weights[:, None, None]
         deviations = np.sqrt(np.einsum("gjj->gj", models[:, 1:]))
-        covariances = _outer_products(deviations) * (second - _outer_products(first))
+        covariances = outer_products(deviations) * (second - outer_products(first))
         covariances = (covariances + covariances.transpose(0, 2, 1)) / 2
         if self.pool_weights.any():
             covariances = self._shrink(covariances, weights)
@@ -299,7 +305,7 @@ class _EMStep:
         correlation = (1 - self.independence_weight) * pooled_model.correlation
         np.fill_diagonal(correlation, 1.0)
         deviations = np.sqrt(np.einsum("gjj->gj", covariances))
-        targets = correlation * _outer_products(deviations)
+        targets = correlation * outer_products(deviations)
         return covariances + self.pool_weights[:, None, None] * (targets - covariances)
 
 
@@ -312,116 +318,6 @@ def _shrinkage_weight(count: int, pairs: IntegerArray) -> float:
     min_pairs = int(pairs.min())
     n_lacking = max(len(pairs) + 2 - min_pairs, 0) if min_pairs < count else 0
     return n_lacking / (n_lacking + count)
-
-
-def _outer_products(vectors: FloatArray) -> FloatArray:
-    """Outer product of each of k vectors with itself, (k, p, p)."""
-    return np.asarray(vectors[:, :, None] * vectors[:, None])
-
-
-@dataclass(eq=False)
-class _ObservedStatistics:
-    """Statistics of the observed cells of one group.
-
-    Attributes
-    ----------
-    count, n_missing : int
-        Numbers of rows and of missing cells.
-    weight : float
-        Total weight of the rows.
-    pairs : (p, p) array of int
-        Number of rows in which each pair of features is observed.
-    weights, means, squares : (p,) arrays
-        For each feature: weight of the observing rows, mean, and sum of squared deviations.
-    """
-
-    count: int
-    n_missing: int
-    weight: float
-    pairs: IntegerArray
-    weights: FloatArray
-    means: FloatArray
-    squares: FloatArray
-
-    @classmethod
-    def from_rows(cls, rows: FloatArray, weights: FloatArray) -> "_ObservedStatistics":
-        """Compute the statistics of (n, p) rows with NaN in missing cells, and (n,) weights."""
-        observed = ~np.isnan(rows)
-        observed_weights = weights @ observed
-        # Relative to the first value of each feature, so that a constant has exactly that mean.
-        first_row = observed.argmax(axis=0)[None]
-        shift = np.take_along_axis(rows, first_row, axis=0)[0]
-        shift = np.where(np.isnan(shift), 0.0, shift)
-        shifted = np.where(observed, rows - shift, 0.0)
-        divisors = np.where(observed_weights > 0, observed_weights, 1.0)
-        means = shift + weights @ shifted / divisors
-        squares = weights @ np.where(observed, rows - means, 0.0) ** 2
-        indicators = observed.astype(np.float64)
-        pairs = (indicators.T @ indicators).astype(np.int64)
-        n_missing = observed.size - int(observed.sum())
-        weight = float(weights.sum())
-        return cls(len(rows), n_missing, weight, pairs, observed_weights, means, squares)
-
-    def merge(self, other: "_ObservedStatistics") -> "_ObservedStatistics":
-        """Merge the statistics of two parts of a group.
-
-        `weights`, `means` and `squares` (sums of squared deviations) are those of the observed
-        cells of each feature; `pairs` counts the rows in which two features are observed.
-        """
-        weights = self.weights + other.weights
-        share = other.weights / np.where(weights > 0, weights, 1.0)
-        mean_difference = other.means - self.means
-        between = self.weights * share * mean_difference**2
-        return _ObservedStatistics(
-            count=self.count + other.count,
-            n_missing=self.n_missing + other.n_missing,
-            weight=self.weight + other.weight,
-            pairs=self.pairs + other.pairs,
-            weights=weights,
-            means=self.means + share * mean_difference,
-            squares=self.squares + other.squares + between,
-        )
-
-
-@dataclass(frozen=True, eq=False)
-class _FirstPassResult:
-    """Result of the first pass: statistics by group, and the number of dropped rows."""
-
-    groups: dict[Label, _ObservedStatistics]
-    n_dropped: int
-
-
-@dataclass(frozen=True)
-class _ObservedAggregator:
-    """First pass: groups, or pairs of group and class, and their observed statistics."""
-
-    limit: GroupLimit
-    has_classes: bool
-
-    def aggregate(self, rows: RowSource) -> _FirstPassResult:
-        """Return the statistics of some rows."""
-        groups: dict[Label, _ObservedStatistics] = {}
-        dropped: list[int] = []
-        for label, values, weights in _chunks_by_group(rows, LabelEncoder(), dropped):
-            _merge_into(groups, label, _ObservedStatistics.from_rows(values, weights))
-            self._check(groups, rows.n_features)
-        return _FirstPassResult(groups, sum(dropped))
-
-    def merge(self, left: _FirstPassResult, right: _FirstPassResult) -> _FirstPassResult:
-        """Merge two parts."""
-        groups = dict(left.groups)
-        for label, observed in right.groups.items():
-            _merge_into(groups, label, observed)
-        n_features = max((len(observed.means) for observed in groups.values()), default=1)
-        self._check(groups, n_features)
-        return _FirstPassResult(groups, left.n_dropped + right.n_dropped)
-
-    def _check(self, groups: Mapping[Label, _ObservedStatistics], n_features: int) -> None:
-        n_rows = sum(observed.count for observed in groups.values())
-        LabelEncoder(list(groups))  # raises if labels are of different types
-        check = self.limit.check_pairs if self.has_classes else self.limit.check
-        check(list(groups), n_rows, so_far=True)
-        self.limit.check_memory(len(groups), n_features)
 
 
 @dataclass(frozen=True, eq=False)
@@ -457,9 +353,10 @@ class _PartsAggregator:
 
 def _iterate_parts(rows: RowSource, labels: tuple[Label, ...]) -> Iterator[_Part]:
     """Iterate over rows of one group at a time, with their missingness patterns."""
-    for label, values, weights in _chunks_by_group(rows, LabelEncoder(list(labels))):
-        for block in blocks_to_complete(values):
-            yield _Part(label, IncompleteRows.from_values(values[block]), weights[block])
+    for chunk in ChunkReader(rows, LabelEncoder(list(labels))).chunks():
+        for block in blocks_to_complete(chunk.values):
+            incomplete = IncompleteRows.from_values(chunk.values[block])
+            yield _Part(chunk.label, incomplete, chunk.weights[block])
 
 
 @dataclass(eq=False)
@@ -495,7 +392,7 @@ class _EStepAggregator:
             weighted = completed.values * part.weights[:, None]
             second = weighted.T @ completed.values + completed.covariance(part.weights)
             weight = float(part.weights.sum())
-            _merge_into(sums, part.label, _ExpectedSums(weight, weighted.sum(axis=0), second))
+            merge_statistics(sums, part.label, _ExpectedSums(weight, weighted.sum(axis=0), second))
         return sums
 
     def merge(
@@ -504,56 +401,5 @@ class _EStepAggregator:
         """Add the sums of two parts."""
         sums = dict(left)
         for label, expected in right.items():
-            _merge_into(sums, label, expected)
+            merge_statistics(sums, label, expected)
         return sums
-
-
-class _Mergeable(Protocol):
-    """Statistics of some rows, which are merged with those of other rows."""
-
-    def merge(self, other: Self, /) -> Self: ...
-
-
-Statistics = TypeVar("Statistics", bound=_Mergeable)
-
-
-def _merge_into(by_label: dict[Label, Statistics], label: Label, part: Statistics) -> None:
-    by_label[label] = by_label[label].merge(part) if label in by_label else part
-
-
-def _chunks_by_group(
-    rows: RowSource, encoder: LabelEncoder, dropped: list[int] | None = None
-) -> Iterator[tuple[Label, FloatArray, FloatArray]]:
-    """Iterate over (label, rows, weights) of large chunks of rows of one group.
-
-    Rows of zero weight are skipped. Blocks are buffered until they have enough entries. The number
-    of dropped rows of each block is appended to `dropped`, if given.
-    """
-    buffer: dict[int, list[tuple[FloatArray, FloatArray]]] = {}
-    n_buffered = 0
-
-    def flush() -> Iterator[tuple[Label, FloatArray, FloatArray]]:
-        for code in sorted(buffer):
-            values, weights = zip(*buffer[code], strict=True)
-            yield encoder.labels[code], np.concatenate(values), np.concatenate(weights)
-
-    for block in rows.blocks():
-        groups = block.finest_groups
-        if groups is None:
-            raise no_group_labels_error()
-        if dropped is not None:
-            dropped.append(block.n_dropped)
-        weights = np.ones(len(block.values)) if block.weights is None else block.weights
-        weighted = np.flatnonzero(weights)
-        # Rows of weight zero may be the only ones of their group, which then has no label.
-        codes: AnyArray = encoder.encode(groups[weighted], block.first_row)
-        order, slices = sort_by_code(codes)
-        for code, place in slices:
-            indices = weighted[order[place]]
-            buffer.setdefault(code, []).append((block.values[indices], weights[indices]))
-        n_buffered += block.values.size
-        if n_buffered >= _CHUNK_ENTRIES:
-            yield from flush()
-            buffer.clear()
-            n_buffered = 0
-    yield from flush()

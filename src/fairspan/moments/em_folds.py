@@ -21,13 +21,13 @@ from typing import Self
 import numpy as np
 
 from fairspan.errors import FairspanWarning
+from fairspan.linalg.symmetric import outer_products
 from fairspan.moments.fold_moments import DenseFoldMoments
 from fairspan.moments.group_moments import GroupMoments, fit_em_moments
 from fairspan.rows.aggregation import Rows
 from fairspan.rows.attributes import RowsWithAttributes
 from fairspan.rows.folds import Folds, RowsOutsideFold
 from fairspan.rows.group_limit import GroupLimit
-from fairspan.typing import FloatArray
 
 # Distance to the limit, in standard deviations, at which a fit without a fold ends: far below the
 # statistical error. Fits start from the observed means and variances of their own rows, not from
@@ -157,7 +157,7 @@ def _fold_difference(fit: GroupMoments, without: GroupMoments) -> GroupMoments |
     other_weights[present] = without.weights
     shifts[present] = without.means - fit.means[present]
     # About the mean of all rows.
-    between = without.weights[:, None, None] * _outer_products(shifts[present])
+    between = without.weights[:, None, None] * outer_products(shifts[present])
     other_scatters[present] = without.scatters + between
     weights = fit.weights - other_weights
     has_rows = (fit.counts > other_counts) & (weights > _MIN_FOLD_SHARE * fit.weights)
@@ -169,7 +169,7 @@ def _fold_difference(fit: GroupMoments, without: GroupMoments) -> GroupMoments |
     scatters = (
         fit.scatters[selected]
         - other_scatters[selected]
-        - weights[:, None, None] * _outer_products(offsets)
+        - weights[:, None, None] * outer_products(offsets)
     )
     return GroupMoments(
         fit.groups[selected],
@@ -181,8 +181,3 @@ def _fold_difference(fit: GroupMoments, without: GroupMoments) -> GroupMoments |
         weight_exponent=fit.weight_exponent,
         skip_validation=True,
     )
-
-
-def _outer_products(vectors: FloatArray) -> FloatArray:
-    """Outer product of each of k vectors with itself, (k, p, p)."""
-    return np.asarray(vectors[:, :, None] * vectors[:, None])

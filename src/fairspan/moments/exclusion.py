@@ -62,16 +62,16 @@ def exclude_part(
     if total.by_class is not None:
         classes_by_part = [None if other is None else other.by_class for other in parts]
         return sum_over_classes(exclude_part(total.by_class, classes_by_part, index))
-    return _exclude_plain(total, part, others)
+    return _exclude_by_group(total, part, others)
 
 
-def _exclude_plain(
+def _exclude_by_group(
     total: GroupMoments, part: GroupMoments, others: Sequence[GroupMoments]
 ) -> GroupMoments:
     """Exclude a part of moments without classes and attributes; `others` are all other parts."""
     part = part.reorder_features(total.feature_names)
-    labels_left = {label for other in others for label in other.labels}
-    remaining = [group for group, label in enumerate(total.labels) if label in labels_left]
+    other_labels = {label for other in others for label in other.labels}
+    remaining = [group for group, label in enumerate(total.labels) if label in other_labels]
     groups: list[_GroupMoments] = []
     for label in [total.labels[group] for group in remaining]:
         group = _group_of(total, label)
@@ -106,21 +106,21 @@ def _group_of(moments: GroupMoments, label: Label) -> _GroupMoments:
     )
 
 
-def _subtract(whole: _GroupMoments, part: _GroupMoments) -> _GroupMoments | None:
+def _subtract(total: _GroupMoments, part: _GroupMoments) -> _GroupMoments | None:
     """Moments of a group without a part of it; None if more than rounding errors are lost."""
-    weight = whole.weight - part.weight
+    weight = total.weight - part.weight
     # A count of zero is unknown.
-    if not (whole.n_rows > part.n_rows > 0 and whole.weight <= _MAX_CANCELLATION * weight):
+    if not (total.n_rows > part.n_rows > 0 and total.weight <= _MAX_CANCELLATION * weight):
         return None
-    deviation = (part.mean - whole.mean) + (part.mean_correction - whole.mean_correction)
-    removed = np.sqrt(part.weight * (whole.weight / weight)) * deviation
-    diagonal = np.diagonal(whole.scatter)
-    left = diagonal - np.diagonal(part.scatter) - removed**2
-    if not (diagonal <= _MAX_CANCELLATION * left).all():
+    deviation = (part.mean - total.mean) + (part.mean_correction - total.mean_correction)
+    removed = np.sqrt(part.weight * (total.weight / weight)) * deviation
+    diagonal = np.diagonal(total.scatter)
+    remaining = diagonal - np.diagonal(part.scatter) - removed**2
+    if not (diagonal <= _MAX_CANCELLATION * remaining).all():
         return None
-    scatter = whole.scatter - part.scatter
+    scatter = total.scatter - part.scatter
     # In place: scatter -= removed removed'.
     blas.dger(-1.0, removed, removed, a=scatter.T, overwrite_a=1)
-    offset = whole.mean_correction - (part.weight / weight) * deviation
-    mean, correction = exact_sum(whole.mean, offset)
-    return _GroupMoments(whole.n_rows - part.n_rows, weight, mean, correction, scatter)
+    offset = total.mean_correction - (part.weight / weight) * deviation
+    mean, correction = exact_sum(total.mean, offset)
+    return _GroupMoments(total.n_rows - part.n_rows, weight, mean, correction, scatter)

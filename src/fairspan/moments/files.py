@@ -5,6 +5,7 @@ stored.
 """
 
 import os
+from collections.abc import Sequence
 from typing import TypeVar
 
 import numpy as np
@@ -15,10 +16,10 @@ from fairspan.moments.dense_moments import DenseMoments
 from fairspan.moments.em import EMSummary
 from fairspan.moments.merging import sum_over_classes
 from fairspan.moments.moment_validation import check_no_overflow
-from fairspan.rows.labels import label_array
+from fairspan.rows.labels import Label, label_array
 from fairspan.storage.archive import open_archive, pack_archive
 from fairspan.storage.fields import FieldReader, FileKind
-from fairspan.typing import FloatArray
+from fairspan.typing import FloatArray, IntegerArray
 
 MOMENTS_FILE = FileKind(
     "moments",
@@ -95,16 +96,10 @@ def read_moments(
     with open_archive(source, MOMENTS_FILE) as fields:
         labels = fields.read_labels("groups")
         k = len(labels)
+        has_classes = _has_classes(fields, labels)
         feature_names = None
         if not fields.is_null("feature_names"):
             feature_names = fields.read_unique_texts("feature_names")
-        counts = fields.read_array("counts", "k", (k,), kinds="i")
-        if k and (counts.min() < 0 or sum(counts.tolist()) > MAX_EXACT_INTEGER):
-            raise fields.error(
-                "counts",
-                f"ranges from {counts.min()} to {counts.max()}",
-                f"numbers from 0 on, which add up to no more than {MAX_EXACT_INTEGER}",
-            )
         n_names = None if feature_names is None else len(feature_names)
         means = fields.read_array("means", "k p", (k, n_names), kinds="f")
         p = means.shape[1]
@@ -118,17 +113,9 @@ def read_moments(
         weight_exponent = 0
         if fields.has("weight_exponent"):
             weight_exponent = fields.read_integer("weight_exponent")
-        # Whether the moments are those of each group and class of y.
-        has_classes = False
-        if fields.has("n_label_columns"):
-            has_classes = fields.read_integer("n_label_columns", minimum=0, maximum=1) == 1
-        for index, label in enumerate(labels):
-            # The last attribute of such a label is the class.
-            if has_classes and not (isinstance(label, tuple) and len(label) > 1):
-                raise fields.error(f"groups[{index}]", "has no class of y", "a group and a class")
         moments = moments_class(
             groups=label_array(labels),
-            counts=counts,
+            counts=_read_counts(fields, k),
             weights=fields.read_array("weights", "k", (k,), kinds="f", positive=True),
             means=means,
             scatters=_from_lower_triangles(triangles, p),
@@ -142,6 +129,31 @@ def read_moments(
         # numbers are an error.
         check_no_overflow(moments)
         return sum_over_classes(moments) if has_classes else moments
+
+
+def _has_classes(fields: FieldReader, labels: Sequence[Label]) -> bool:
+    """Return whether the labels are pairs of group and class, after a check of the labels."""
+    if not fields.has("n_label_columns"):
+        return False
+    if fields.read_integer("n_label_columns", minimum=0, maximum=1) == 0:
+        return False
+    for index, label in enumerate(labels):
+        # The last attribute of such a label is the class.
+        if not (isinstance(label, tuple) and len(label) > 1):
+            raise fields.error(f"groups[{index}]", "has no class of y", "a group and a class")
+    return True
+
+
+def _read_counts(fields: FieldReader, k: int) -> IntegerArray:
+    """Read the number of rows of each of k groups."""
+    counts = fields.read_array("counts", "k", (k,), kinds="i")
+    if k and (counts.min() < 0 or sum(counts.tolist()) > MAX_EXACT_INTEGER):
+        raise fields.error(
+            "counts",
+            f"ranges from {counts.min()} to {counts.max()}",
+            f"numbers from 0 on, which add up to no more than {MAX_EXACT_INTEGER}",
+        )
+    return counts
 
 
 def _read_em_summary(fields: FieldReader, k: int) -> EMSummary | None:

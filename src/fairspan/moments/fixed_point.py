@@ -91,8 +91,8 @@ def fixed_point(
     was_near = False
     # Each step is taken from the last extrapolated point, and `best` is the result of the shortest.
     for n_steps in range(1, _MAX_STEPS + 1):
-        following = step(point)
-        residual = (following - point) / units
+        next_point = step(point)
+        residual = (next_point - point) / units
         size = float(np.abs(residual).max(initial=0.0))
         if size > _RESTART_RATIO * shortest:
             memory.clear()
@@ -104,11 +104,11 @@ def fixed_point(
         length = float(np.linalg.norm(residual))
         distance = max(float(np.linalg.norm(increment)), length * memory.slowness)
         if size < best.last_change:
-            best = FixedPoint(following, n_steps, size, distance, has_converged=True)
+            best = FixedPoint(next_point, n_steps, size, distance, has_converged=True)
         # One short distance may be chance, so two in a row are required.
         is_near = distance < convergence_tol
         if is_near and (was_near or size == 0.0):
-            return FixedPoint(following, n_steps, size, distance, has_converged=True)
+            return FixedPoint(next_point, n_steps, size, distance, has_converged=True)
         was_near = is_near
         if best.last_change < _STAGNATION_TOL and n_steps - best.n_steps >= _PATIENCE:
             distance = max(best.distance, distance)
@@ -116,7 +116,7 @@ def fixed_point(
         point = point + units * increment
         if not is_valid(point):  # fall back to the plain step
             memory.clear()
-            point = following
+            point = next_point
     # If steps hardly become shorter, the remaining distance is about as long as all steps so far.
     distance = max(best.distance, best.last_change * _MAX_STEPS)
     return FixedPoint(best.point, _MAX_STEPS, best.last_change, distance, has_converged=False)

@@ -10,14 +10,10 @@ from fairspan.linalg.memory import explain_memory_errors, moments_nbytes
 from fairspan.moments.accumulate import accumulate_rows
 from fairspan.moments.dropped_rows import no_complete_rows_error
 from fairspan.moments.exclusion import exclude_part
-from fairspan.moments.group_moments import (
-    GroupMoments,
-    check_costs,
-    moments_of_stacked,
-)
+from fairspan.moments.group_moments import GroupMoments, check_costs, moments_from_stacked
 from fairspan.moments.integer_precision import check_integer_precision
 from fairspan.moments.merging import merge_moments
-from fairspan.moments.wide import SparseMoments
+from fairspan.moments.row_moments import SparseMoments
 from fairspan.rows.aggregation import Rows, aggregate
 from fairspan.rows.attributes import RowsWithAttributes
 from fairspan.rows.folds import Folds
@@ -108,7 +104,7 @@ class FoldMomentsAggregator:
         """Moments of some rows by fold."""
         self.limit.check_memory(1, rows.n_features)  # the number of groups is not known yet
         sums = accumulate_rows(rows, self.limit, self.folds)
-        by_fold = [moments_of_stacked(stacked, rows) for stacked in sums.by_fold]
+        by_fold = [moments_from_stacked(stacked, rows) for stacked in sums.by_fold]
         return DenseFoldMoments(
             tuple(part if part.n_groups else None for part in by_fold),
             n_dropped=sums.n_dropped,
@@ -122,7 +118,7 @@ class FoldMomentsAggregator:
             labels = {label for part in parts for label in part.finest.labels}
             n_rows = sum(int(part.counts.sum()) for part in parts)
             check = self.limit.check if parts[0].by_class is None else self.limit.check_pairs
-            check(labels, n_rows, so_far=True)
+            check(labels, n_rows, is_partial=True)
             self.limit.check_memory(len(labels), parts[0].n_features)
         by_fold = map(_merge_optional, left.by_fold, right.by_fold)
         return DenseFoldMoments(tuple(by_fold), n_dropped=left.n_dropped + right.n_dropped)

@@ -9,17 +9,13 @@ import numpy.typing as npt
 
 from fairspan.errors import caller_remedies, warn
 from fairspan.linalg.memory import explain_memory_errors, warn_if_slow
-from fairspan.moments.accumulate import (
-    RunningMoments,
-    StackedMoments,
-    accumulate_rows,
-    stack_by_label,
-)
+from fairspan.moments.accumulate import accumulate_rows
 from fairspan.moments.dense_moments import DenseMoments
 from fairspan.moments.dropped_rows import no_complete_rows_error, no_rows_error, warn_of_lost_groups
 from fairspan.moments.em import fit_em
 from fairspan.moments.files import MOMENTS_FILE, moments_to_bytes, read_moments
 from fairspan.moments.fixed_point import CONVERGENCE_TOL
+from fairspan.moments.group_rows import GroupRows
 from fairspan.moments.integer_precision import check_integer_precision
 from fairspan.moments.merging import merge_moments, sum_over_classes
 from fairspan.moments.moment_validation import (
@@ -27,7 +23,8 @@ from fairspan.moments.moment_validation import (
     check_no_overflow,
     invalid_moments_error,
 )
-from fairspan.moments.sparse_scatter import GroupRows, group_sparse_rows
+from fairspan.moments.running_moments import RunningMoments, StackedMoments, stack_by_label
+from fairspan.moments.sparse_scatter import group_sparse_rows
 from fairspan.rows.aggregation import Rows, aggregate
 from fairspan.rows.attributes import RowsWithAttributes
 from fairspan.rows.blocks import OnMissing
@@ -42,7 +39,7 @@ from fairspan.rows.sparse_rows import SparseRows
 from fairspan.rows.weights import exponent_for, in_units, is_extreme
 from fairspan.storage.atomic import check_suffix, write_atomic
 from fairspan.storage.fields import InvalidField
-from fairspan.typing import AnyArray, LabelsLike, TableLike, WeightsLike
+from fairspan.typing import AnyArray, FloatArray, LabelsLike, TableLike, WeightsLike
 
 # Above this density, dense blocks are faster than sparse rows.
 _MAX_SPARSE_DENSITY = 1 / 12
@@ -241,15 +238,7 @@ class GroupMoments(DenseMoments):
             }
         )
         labels, order = _sorted_labels(np.arange(k) if groups is None else groups, k)
-        exponent = 0
-        if is_extreme(weights):
-            # Weights outside 1e-100 to 1e100 are divided by 2**exponent, which brings the largest
-            # into range. Those that are still too small become zero, which is an error here.
-            exponent = exponent_for(float(weights.max()))
-            scaled = in_units(weights, exponent)
-            if not scaled.all():
-                raise invalid_moments_error(f"weights are {format_list(weights.tolist())}")
-            weights = scaled
+        weights, exponent = _weights_in_range(weights)
         weights = weights[order]
         with np.errstate(over="ignore"):  # detected by the constructor
             scatters = weights[:, None, None] * matrices[order]
@@ -324,6 +313,25 @@ class GroupMoments(DenseMoments):
         return read_moments(contents, cls)
 
 
+def _weights_in_range(weights: FloatArray) -> tuple[FloatArray, int]:
+    """Divide (k,) weights outside 1e-100 to 1e100 by 2**exponent, and return the exponent too.
+
+    That brings the largest into range.
+
+    Raises
+    ------
+    InvalidInput
+        A weight is not positive, or is negligible: it would become zero.
+    """
+    if not is_extreme(weights):
+        return weights, 0
+    exponent = exponent_for(float(weights.max()))
+    scaled = in_units(weights, exponent)
+    if not scaled.all():
+        raise invalid_moments_error(f"weights are {format_list(weights.tolist())}")
+    return scaled, exponent
+
+
 def _sorted_labels(groups: Collection[Label] | AnyArray, k: int) -> tuple[AnyArray, list[int]]:
     """Return k distinct labels in sorted order, and their positions in `groups`.
 
@@ -378,7 +386,7 @@ class MomentsAggregator:
             return self._aggregate_sparse(rows)
         sums = accumulate_rows(rows, self.limit)
         (stacked,) = sums.by_fold  # without folds, there is one entry for all rows
-        moments = moments_of_stacked(stacked, rows)
+        moments = moments_from_stacked(stacked, rows)
         return replace(
             moments, n_dropped=sums.n_dropped, lost_groups=sums.lost_groups, skip_validation=True
         )
@@ -387,7 +395,7 @@ class MomentsAggregator:
         """Dense moments of sparse rows, by sparse products."""
         groups, n_dropped = group_sparse_rows(rows, self.limit)
         self.limit.check_memory(len(groups), rows.n_features)
-        moments = moments_of_stacked(_stack_group_rows(groups, rows.n_features), rows)
+        moments = moments_from_stacked(_stack_group_rows(groups, rows.n_features), rows)
         lost_groups = rows.lost_groups(moments.labels) if n_dropped else frozenset()
         return replace(moments, n_dropped=n_dropped, lost_groups=lost_groups, skip_validation=True)
 
@@ -397,12 +405,12 @@ class MomentsAggregator:
         labels = {*left.finest.labels, *right.finest.labels}
         n_rows = int(left.counts.sum() + right.counts.sum())
         check = self.limit.check if left.by_class is None else self.limit.check_pairs
-        check(labels, n_rows, so_far=True)
+        check(labels, n_rows, is_partial=True)
         self.limit.check_memory(len(labels), left.n_features)
         return merge_moments([left, right])
 
 
-def moments_of_stacked(stacked: StackedMoments, rows: RowSource) -> GroupMoments:
+def moments_from_stacked(stacked: StackedMoments, rows: RowSource) -> GroupMoments:
     """Return the moments of rows from stacked arrays of them, one entry per group.
 
     If the rows have classes, entries are pairs of group and class; the result has their totals by

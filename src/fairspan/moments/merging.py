@@ -8,9 +8,9 @@ from typing import TypeVar, cast
 import numpy as np
 
 from fairspan.errors import Cause, InvalidInput
-from fairspan.moments.accumulate import RunningMoments, merge_into, stack_by_label
 from fairspan.moments.dense_moments import DenseMoments
 from fairspan.moments.moment_validation import check_no_overflow
+from fairspan.moments.running_moments import RunningMoments, merge_into, stack_by_label
 from fairspan.rows.labels import (
     Label,
     describe_label_type,
@@ -71,10 +71,10 @@ def merge_moments(
             lost_groups=frozenset(lost.difference(merged.labels)),
             skip_validation=True,
         )
-    return _merge_plain(parts, relabel)
+    return _merge_by_group(parts, relabel)
 
 
-def _merge_plain(parts: Sequence[MomentsType], relabel: Callable[[Label], Label]) -> MomentsType:
+def _merge_by_group(parts: Sequence[MomentsType], relabel: Callable[[Label], Label]) -> MomentsType:
     """Merge moments without classes and attributes, with the features in the same order."""
     n_dropped = sum(part.n_dropped for part in parts)
     exponent = _common_exponent(parts)

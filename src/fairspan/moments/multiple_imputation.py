@@ -185,8 +185,8 @@ class _MissingCellSampler:
             # A group without rows of positive weight has no model.
             model = self.models.get(to_python_label(label))
             if len(indices) and model is not None:
-                for place in blocks_to_complete(values[indices]):
-                    rows = values[indices[place]]
+                for part in blocks_to_complete(values[indices]):
+                    rows = values[indices[part]]
                     completed = model.complete(rows).sample(generator)
-                    values[indices[place]] = completed.fill(rows)
+                    values[indices[part]] = completed.fill(rows)
         return replace(block, values=np.nan_to_num(values))

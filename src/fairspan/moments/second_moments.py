@@ -7,7 +7,7 @@ mixtures and small compressions, so that implementations need not form p x p mat
 from contextlib import nullcontext
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import ClassVar, Protocol
+from typing import ClassVar, NamedTuple, Protocol
 
 import numpy as np
 
@@ -26,11 +26,12 @@ from fairspan.linalg import (
 from fairspan.linalg.complement import OrthogonalComplement
 from fairspan.linalg.rounding import CANCELLATION_RATIO, ENTRY_TERMS, EPS, SUM_ROUNDING
 from fairspan.linalg.threads import limit_blas_threads
+from fairspan.moments.em_uncertainty import EMUncertainty
 from fairspan.moments.projector import Projector, encoder_columns
 from fairspan.typing import FloatArray
 
 # Up to this captured share, the squared row norm of E = I - VV' is accurate as a difference.
-_NEARLY_CAPTURED = 0.9
+_MAX_SUBTRACTED_SHARE = 0.9
 # Up to this ratio d / p, block Krylov is faster than LAPACK (p = 1764: a third of the time at
 # d = 20, equal at d = 50).
 _MAX_KRYLOV_RATIO = 1 / 40
@@ -91,7 +92,7 @@ class SecondMoments(Protocol):
         """Apply: S_gV of each group, shape (k, p, d)."""
 
     def leading(
-        self, weights: FloatArray, n_components: int, tie_tolerance: float = 0.0
+        self, weights: FloatArray, n_components: int, tie_tol: float = 0.0
     ) -> LeadingSubspace:
         """Leading eigenvectors of sum_g weights_g S_g, with ties within the tolerance."""
 
@@ -143,71 +144,6 @@ def error_reduction_by_component(projector: Projector, second_moments: SecondMom
         displacement = second_moments.compress(projector.oblique_part)
         captured = captured - np.einsum("gii->gi", displacement)
     return np.asarray(captured)
-
-
-@dataclass(frozen=True, eq=False)
-class EMUncertainty:
-    """Bound on the errors of groups due to second moments of an unfinished iteration.
-
-    If correlations C are inexact by at most d in norm, an error changes by at most d / l times
-    itself, where l is the smallest eigenvalue of C, and by at most d times the variance.
-
-    Attributes
-    ----------
-    relative : (k,) array
-        d / l, infinite if C is singular.
-    absolute : (k,) array
-        d times the variance of each group.
-    """
-
-    relative: FloatArray
-    absolute: FloatArray
-
-    @classmethod
-    def from_distance(
-        cls, scatters: FloatArray, traces: FloatArray, distance: float
-    ) -> "EMUncertainty | None":
-        """Bound the change of errors from the distance of an EM iteration to its limit.
-
-        The result is None if the distance is zero.
-
-        EM fits a mean and correlations to the rows of each group, and may stop before it converges.
-
-        Parameters
-        ----------
-        scatters : (k, p, p) array
-            Scatter matrices about the group means, up to a factor; only their correlations count.
-        traces : (k,) array
-            Variances about the point in use.
-        distance : float
-            Distance of all means and correlations from their limits, the root of the sum of
-            squares, with means in standard deviations.
-        """
-        if distance <= 0:
-            return None
-        root_diagonals = column_rms(scatters)
-        units = np.where(root_diagonals > 0, root_diagonals, 1.0)
-        # Constant features get a correlation of one with themselves.
-        correlations = scatters / units[:, :, None] / units[:, None, :]
-        np.einsum("gii->gi", correlations)[:] = 1.0
-        # Bound on the norm by which the correlations, about any center, are inexact: once for the
-        # correlations themselves, once for the mean of the group, and once for that of all rows.
-        norm_bound = 3 * distance
-        smallest = np.linalg.eigvalsh(correlations)[:, 0]
-        # Infinite where correlations are singular: the absolute bound then applies alone.
-        relative = np.full(len(smallest), np.inf)
-        np.divide(norm_bound, smallest, out=relative, where=smallest > 0)
-        return cls(relative=relative, absolute=norm_bound * traces)
-
-    def select_groups(self, groups: slice) -> "EMUncertainty":
-        """Select groups by position."""
-        return EMUncertainty(self.relative[groups], self.absolute[groups])
-
-    def error_bounds(self, errors: FloatArray) -> FloatArray:
-        """Return bounds on the uncertainty of (k,) errors, shape (k,)."""
-        with np.errstate(invalid="ignore"):
-            relative_bounds = self.relative * np.maximum(errors, 0.0)
-        return np.minimum(np.nan_to_num(relative_bounds, posinf=np.inf), self.absolute)
 
 
 @dataclass(frozen=True, eq=False)
@@ -356,7 +292,7 @@ class DenseSecondMoments:
         abs_columns = np.abs(columns)
         offset_error = self.offset_rounding_error
         row_squares = np.einsum("ij,ij->i", columns, columns)
-        captured = np.flatnonzero(row_squares > _NEARLY_CAPTURED)
+        captured = np.flatnonzero(row_squares > _MAX_SUBTRACTED_SHARE)
         # For nearly captured features E has small rows; compute only these explicitly.
         rows = columns[captured] @ -columns.T
         rows[np.arange(len(captured)), captured] += 1.0
@@ -389,10 +325,10 @@ class DenseSecondMoments:
             return self.matrices @ basis
 
     def leading(
-        self, weights: FloatArray, n_components: int, tie_tolerance: float = 0.0
+        self, weights: FloatArray, n_components: int, tie_tol: float = 0.0
     ) -> LeadingSubspace:
         """Leading eigenvectors of sum_g weights_g S_g."""
-        return self.eigen_cache.leading(weights, n_components, tie_tolerance)
+        return self.eigen_cache.leading(weights, n_components, tie_tol)
 
     def decompose_groups(self) -> None:
         """Cache the eigendecompositions of single groups, which fits of all dimensions need."""
@@ -416,7 +352,7 @@ class DenseSecondMoments:
         n_components: int,
         *,
         start: FloatArray | None = None,
-        sum_goal: float | None = None,
+        sum_tol: float | None = None,
     ) -> ApproximateSubspace:
         """Approximate leading eigenvectors of a mixture, by iteration if that is faster.
 
@@ -432,7 +368,7 @@ class DenseSecondMoments:
         n_components : int
         start : (p, m) array, optional
             Directions near the eigenvectors.
-        sum_goal : float, optional
+        sum_tol : float, optional
             Stop once the estimated error of the sum of the d largest eigenvalues is at most this;
             by default, iterate to float64 accuracy.
 
@@ -454,7 +390,7 @@ class DenseSecondMoments:
             n_components,
             norm_bound=float(np.abs(weights) @ self.traces),
             start=start,
-            sum_tol=sum_goal,
+            sum_tol=sum_tol,
         )
 
     def n_ritz(self, n_components: int) -> int:
@@ -478,7 +414,7 @@ class DenseSecondMoments:
 
 
 def _has_flat_spectrum(mixture: FloatArray) -> bool:
-    """Whether the spectrum decays so slowly that an iteration takes longer than LAPACK."""
+    """Return whether the spectrum is so flat that an iteration takes longer than LAPACK."""
     p = len(mixture)
     if p > _MAX_FLAT_FEATURES:
         return False
@@ -494,13 +430,11 @@ def _symmetric_product(matrix: FloatArray, block: FloatArray) -> FloatArray:
         return np.asarray((block.T @ matrix).T)
 
 
-def deflate(
-    second_moments: DenseSecondMoments, basis: FloatArray
-) -> tuple[DenseSecondMoments, FloatArray, OrthogonalComplement]:
-    """Second moments in the orthogonal complement of orthonormal (p, r) columns, r < p.
+class DeflatedMoments(NamedTuple):
+    """Second moments in the orthogonal complement of some columns.
 
-    Returns
-    -------
+    Attributes
+    ----------
     second_moments : DenseSecondMoments
         Q'S_gQ, where Q is an orthonormal basis of the complement, (p, p - r). Variance along the
         columns is left out; `excluded_variances`, which was left out before, is unchanged.
@@ -509,6 +443,14 @@ def deflate(
     complement : OrthogonalComplement
         Q, orthogonal to the columns.
     """
+
+    second_moments: DenseSecondMoments
+    rounding: FloatArray
+    complement: OrthogonalComplement
+
+
+def deflate(second_moments: DenseSecondMoments, basis: FloatArray) -> DeflatedMoments:
+    """Return second moments in the orthogonal complement of orthonormal (p, r) columns, r < p."""
     complement = OrthogonalComplement.from_directions(basis)
     k = second_moments.n_groups
     abs_basis = np.abs(complement.basis.T)
@@ -524,4 +466,4 @@ def deflate(
     # residue of the removed directions. That residue is of second order (`errors` of zero).
     sum_rounding = EPS * ENTRY_TERMS * ((abs_basis @ second_moments.column_rms.T) ** 2).sum(axis=0)
     basis_rounding = basis_rounding_bound(second_moments.root_traces, errors=np.zeros(k))
-    return deflated, sum_rounding + basis_rounding, complement
+    return DeflatedMoments(deflated, sum_rounding + basis_rounding, complement)

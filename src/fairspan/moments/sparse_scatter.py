@@ -9,10 +9,10 @@ cells.
 With a few forbidden directions F, the second moments are P S P with P = I - FF', in all features.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 import scipy
@@ -23,242 +23,16 @@ from fairspan.linalg import (
     LeadingSubspace,
     leading_subspace_krylov,
     symmetrize,
-    unit_of,
 )
-from fairspan.linalg.double_double import divide, exact_sum
 from fairspan.linalg.rounding import CANCELLATION_RATIO
 from fairspan.moments.base_moments import no_group_labels_error
+from fairspan.moments.group_rows import GroupRows
 from fairspan.moments.projector import encoder_columns
-from fairspan.moments.shifted_rows import ShiftedRows
-from fairspan.rows.blocks import rows_per_block
 from fairspan.rows.coded_labels import CodedLabels, LabelEncoder
 from fairspan.rows.group_limit import DEFAULT_GROUP_LIMIT, GroupLimit
 from fairspan.rows.labels import Label
 from fairspan.rows.sparse_rows import CsrArray, SparseRows
 from fairspan.typing import FloatArray, IndexArray
-
-# Rows and stored entries per chunk, to bound temporary memory.
-_CHUNK_ROWS = 2**15
-_CHUNK_ENTRIES = 2**22
-_MIN_CHUNK_ROWS = 256
-# Columns multiplied with a chunk at a time.
-_COLUMNS_AT_ONCE = 64
-# Entries of a block of dense rows that is copied to be changed: 1 MB, which stays in cache. Memory
-# for larger blocks would be claimed anew each time, which takes longer than the arithmetic.
-_CACHED_ENTRIES = 2**17
-
-
-@dataclass(frozen=True, eq=False)
-class GroupRows:
-    """Shifted rows y = x - shift of one group, sparse or dense, and their mean.
-
-    Attributes
-    ----------
-    label : Label
-    chunks : tuple of ((r, p) csr_array, array or ShiftedRows, (r,) array)
-        Shifted rows in consecutive chunks, each with its positive weights.
-    weight : float
-        Total weight, n_g.
-    shift : (p,) array
-        Zero for sparse columns that are zero in at least half of the rows.
-    shifted_mean : (p,) array
-        Weighted mean of y; the group's mean is shift + shifted_mean.
-    row_indices : (n_g,) array of int
-        Indices of the rows in the whole table.
-    shift_correction : (p,) array or 0
-        Exact shift minus `shift`, if rows were divided by a scale.
-    known_variances : (p,) array or None
-        :attr:`variances`, if they were found together with the mean.
-    """
-
-    label: Label
-    chunks: tuple[tuple[Any, FloatArray], ...]
-    weight: float
-    shift: FloatArray
-    shifted_mean: FloatArray
-    row_indices: IndexArray
-    shift_correction: FloatArray | float = 0.0
-    known_variances: FloatArray | None = None
-
-    @classmethod
-    def from_rows(
-        cls, label: Label, rows: Any, weights: FloatArray, shift: FloatArray, indices: IndexArray
-    ) -> "GroupRows":
-        """Build from rows minus `shift` (at least one) with positive weights, split into chunks.
-
-        `indices` are the positions of the rows in the whole table.
-        """
-        n = rows.shape[0]
-        weight = float(weights.sum())
-        # Chunks of about as many stored entries as a budget allows, but not of too few rows.
-        n_stored = rows.nnz if scipy.sparse.issparse(rows) else rows.size
-        rows_in_budget = _CHUNK_ENTRIES * n / max(n_stored, 1)
-        size = int(min(max(rows_in_budget, _MIN_CHUNK_ROWS), _CHUNK_ROWS))
-        chunks = tuple(
-            (rows[start : start + size], weights[start : start + size])
-            for start in range(0, n, size)
-        )
-        shifted_mean = sum(chunk.T @ chunk_weights for chunk, chunk_weights in chunks) / weight
-        return cls(label, chunks, weight, shift, shifted_mean, indices)
-
-    @property
-    def is_sparse(self) -> bool:
-        """Whether the rows are stored as a sparse matrix."""
-        return bool(scipy.sparse.issparse(self.chunks[0][0]))
-
-    @property
-    def mean(self) -> FloatArray:
-        """Weighted mean row, (p,)."""
-        return self._mean_and_correction[0]
-
-    @property
-    def mean_correction(self) -> FloatArray:
-        """Exact mean minus the mean rounded to float64, (p,)."""
-        return self._mean_and_correction[1]
-
-    @cached_property
-    def _mean_and_correction(self) -> tuple[FloatArray, FloatArray]:
-        """Mean rounded to float64, and its rounding error."""
-        return exact_sum(self.shift, self.mean_about_shift)
-
-    @cached_property
-    def mean_about_shift(self) -> FloatArray:
-        """Exact mean minus the shift, rounded to float64, (p,)."""
-        return np.asarray(self.shifted_mean + self.shift_correction)
-
-    @cached_property
-    def variances(self) -> FloatArray:
-        """Variance of each feature about the group mean, (p,)."""
-        if self.known_variances is not None:
-            return self.known_variances
-        if self.is_sparse:  # a difference keeps the rows sparse, and their means are small
-            squares = sum((chunk * chunk).T @ weights for chunk, weights in self.chunks)
-            return np.asarray(np.maximum(squares / self.weight - self.shifted_mean**2, 0.0))
-        squares = np.zeros_like(self.shifted_mean)
-        for chunk, weights in self.chunks:
-            for block in blocks_in_cache(*chunk.shape):
-                deviations = chunk[block] - self.shifted_mean
-                squares += weights[block] @ np.square(deviations, out=deviations)
-        return squares / self.weight
-
-    def select_features(self, features: IndexArray) -> "GroupRows":
-        """Select features by position."""
-        shift_correction = np.zeros_like(self.shift) + self.shift_correction
-        variances = self.known_variances
-        return replace(
-            self,
-            chunks=tuple(
-                (
-                    chunk.select_features(features)
-                    if isinstance(chunk, ShiftedRows)
-                    else chunk[:, features],
-                    weights,
-                )
-                for chunk, weights in self.chunks
-            ),
-            shift=self.shift[features],
-            shifted_mean=self.shifted_mean[features],
-            shift_correction=shift_correction[features],
-            known_variances=None if variances is None else variances[features],
-        )
-
-    def divided_by(self, scale: FloatArray) -> "GroupRows":
-        """Divide the rows by a (p,) array of positive scales."""
-        inverse = _sparse_diagonal(1 / scale)
-        # The shifts of groups differ, and their differences must not be rounded: the correction is
-        # what float64 loses of the quotient.
-        shift, correction = divide(self.shift, self.shift_correction, scale)
-        return replace(
-            self,
-            chunks=tuple((chunk @ inverse, weights) for chunk, weights in self.chunks),
-            shift=shift,
-            shifted_mean=self.shifted_mean / scale,
-            shift_correction=correction,
-        )
-
-    def apply_covariance(self, directions: FloatArray) -> FloatArray:
-        """Multiply the group covariance by (p, m) directions, shape (p, m)."""
-        image = np.zeros_like(directions)
-        for columns, coordinates, chunk, weights in self._iter_coordinates(directions):
-            image[:, columns] += chunk.T @ (weights[:, None] * coordinates)
-        return image / self.weight
-
-    def captured_variance(self, directions: FloatArray) -> float:
-        """Return tr(V'CV) for (p, m) directions V and the group covariance C."""
-        total = sum(
-            float(weights @ np.einsum("ij,ij->i", coordinates, coordinates))
-            for _, coordinates, _, weights in self._iter_coordinates(directions)
-        )
-        return total / self.weight
-
-    def _iter_coordinates(
-        self, directions: FloatArray
-    ) -> Iterator[tuple[slice, FloatArray, Any, FloatArray]]:
-        """Iterate over centered coordinates by block of directions and chunk of rows.
-
-        Yields the slice of directions, the coordinates (x - mean)'V of the rows of a chunk along
-        these, the chunk of shifted rows, and its weights. Blocks and chunks bound the temporary
-        memory.
-        """
-        for start in range(0, directions.shape[1], _COLUMNS_AT_ONCE):
-            columns = slice(start, start + _COLUMNS_AT_ONCE)
-            block = directions[:, columns]
-            center = self.shifted_mean @ block
-            for chunk, weights in self.chunks:
-                yield columns, chunk @ block - center, chunk, weights
-
-    def mean_squared_residual(self, offset: FloatArray, encoder_columns: FloatArray) -> float:
-        """Return the weighted mean of ||(I - VV')(x - point)||^2 over the rows x, block by block.
-
-        Parameters
-        ----------
-        offset : (p,) array
-            Group mean minus the point from which residuals are measured.
-        encoder_columns : (p, m) array
-            Columns V.
-        """
-        # Chunks hold rows minus a shift, relative to which the group mean is `shifted_mean`: minus
-        # this and plus `offset`, they are rows minus the point.
-        total = 0.0
-        n_rows = rows_per_block(len(offset))
-        for chunk, weights in self.chunks:
-            for start in range(0, chunk.shape[0], n_rows):
-                rows = _to_dense(chunk[start : start + n_rows]) + (offset - self.shifted_mean)
-                rows -= (rows @ encoder_columns) @ encoder_columns.T
-                squares = np.einsum("ij,ij->i", rows, rows)
-                total += float(weights[start : start + n_rows] @ squares)
-        return total / self.weight
-
-    def scatter(self) -> FloatArray:
-        """Scatter matrix about the group mean, (p, p)."""
-        scatter: Any = 0.0
-        # Division by a power of two near the largest weight is exact. The roots then do not depend
-        # on the unit of the weights, and products of extreme weights stay in range.
-        unit = max(unit_of(weights) for _, weights in self.chunks)
-        for chunk, weights in self.chunks:
-            # Chunks are shifted rows, about whose mean dense ones are centered first. Sparse ones
-            # would become dense, so their mean is subtracted from the sum below.
-            rows = chunk if self.is_sparse else _to_dense(chunk) - self.shifted_mean
-            weighted_rows = _sparse_diagonal(np.sqrt(weights / unit)) @ rows
-            scatter = scatter + unit * _to_dense(weighted_rows.T @ weighted_rows)
-        if self.is_sparse:
-            scatter -= self.weight * np.outer(self.shifted_mean, self.shifted_mean)
-        # Rounding may make a zero variance negative.
-        np.fill_diagonal(scatter, np.maximum(np.diag(scatter), 0.0))
-        return np.asarray(scatter)
-
-
-def blocks_in_cache(n_rows: int, n_features: int) -> Iterator[slice]:
-    """Iterate over slices of n rows of p features that are few enough to stay in cache.
-
-    Examples
-    --------
-    >>> list(blocks_in_cache(3, 100_000))
-    [slice(0, 1, None), slice(1, 2, None), slice(2, 3, None)]
-    """
-    size = max(_CACHED_ENTRIES // n_features, 1)
-    for start in range(0, n_rows, size):
-        yield slice(start, min(start + size, n_rows))
 
 
 def row_indices_by_group(
@@ -328,16 +102,6 @@ def group_sparse_rows(
             shifted = _shift_columns(complete.matrix[indices], shift)
             groups.append(GroupRows.from_rows(label, shifted, group_weights, shift, indices))
     return groups, rows.n_rows - complete.n_rows
-
-
-def _sparse_diagonal(values: FloatArray) -> Any:
-    """Return the sparse matrix with this diagonal."""
-    return scipy.sparse.dia_array((values[None], [0]), shape=(len(values), len(values)))
-
-
-def _to_dense(rows: Any) -> Any:
-    """Return rows of any kind as an array."""
-    return rows if isinstance(rows, np.ndarray) else rows.toarray()
 
 
 def _column_shifts(rows: CsrArray, weights: FloatArray) -> FloatArray:
@@ -470,10 +234,10 @@ class SparseSecondMoments:
         )
 
     def leading(
-        self, weights: FloatArray, n_components: int, tie_tolerance: float = 0.0
+        self, weights: FloatArray, n_components: int, tie_tol: float = 0.0
     ) -> LeadingSubspace:
         """Leading eigenvectors of sum_g weights_g P S_g P, by iteration (not certified)."""
-        return self.approximate_leading(weights, n_components, tie_tolerance=tie_tolerance).leading
+        return self.approximate_leading(weights, n_components, tie_tol=tie_tol).leading
 
     def approximate_leading(
         self,
@@ -481,8 +245,8 @@ class SparseSecondMoments:
         n_components: int,
         *,
         start: FloatArray | None = None,
-        tie_tolerance: float = 0.0,
-        sum_goal: float | None = None,
+        tie_tol: float = 0.0,
+        sum_tol: float | None = None,
     ) -> ApproximateSubspace:
         """Approximate leading eigenvectors of a mixture of the groups' second moments.
 
@@ -497,9 +261,9 @@ class SparseSecondMoments:
         n_components : int
         start : (p, m) array, optional
             Directions near the eigenvectors.
-        tie_tolerance : float
+        tie_tol : float
             Eigenvalues within this absolute distance of eigenvalue d count as tied with it.
-        sum_goal : float, optional
+        sum_tol : float, optional
             Stop once the estimated error of the sum of the d largest eigenvalues is at most this;
             by default, iterate to float64 accuracy.
 
@@ -521,8 +285,8 @@ class SparseSecondMoments:
                 weights,
                 n_components,
                 start=None if start is None else start[nonzero],
-                tie_tolerance=tie_tolerance,
-                sum_goal=sum_goal,
+                tie_tol=tie_tol,
+                sum_tol=sum_tol,
             )
             return approximation.embed(nonzero, self.n_features)
         return leading_subspace_krylov(
@@ -532,8 +296,8 @@ class SparseSecondMoments:
             norm_bound=float(np.abs(weights) @ self.traces),
             start=start,
             orthogonal_to=self.forbidden,
-            tie_tol=tie_tolerance,
-            sum_tol=sum_goal,
+            tie_tol=tie_tol,
+            sum_tol=sum_tol,
         )
 
     @cached_property

@@ -7,8 +7,8 @@ from fairspan.errors import IncompatibleParameters
 from fairspan.linalg.rounding import EPS
 from fairspan.moments.base_moments import Center
 from fairspan.moments.compute import Moments
+from fairspan.moments.row_space import RowSpace
 from fairspan.moments.second_moments import SecondMoments
-from fairspan.moments.wide import RowSpace
 from fairspan.problem.criteria.criterion import Criterion
 from fairspan.problem.directions import check_enough_directions
 from fairspan.problem.family import ProblemFamily

@@ -200,7 +200,7 @@ def split_by_variance(
     compressed = directions.T @ pooled @ directions
     symmetric = (compressed + compressed.T) / 2
     # Deflate large variances, beside which eigenvectors of small ones would be inaccurate.
-    eigenvectors = graded_eigh(symmetric, max(len(symmetric) - 1, 0))[1]
+    eigenvectors = graded_eigh(symmetric, max(len(symmetric) - 1, 0)).vectors
     rotated = directions @ eigenvectors
     # Entries that should be zero are rounded too, as where a constant column is next to others.
     abs_entries = np.abs(rotated)

@@ -13,9 +13,9 @@ from fairspan.linalg.complement import OrthogonalComplement
 from fairspan.linalg.rounding import ENTRY_TERMS, EPS, ZERO_EIGENVALUE
 from fairspan.moments.compute import Moments
 from fairspan.moments.projector import Projector
+from fairspan.moments.row_space import RowSpace
 from fairspan.moments.second_moments import DenseSecondMoments
 from fairspan.moments.sparse_scatter import SparseSecondMoments
-from fairspan.moments.wide import RowSpace
 from fairspan.problem.directions import check_enough_directions
 from fairspan.problem.mean_agreement import ConstrainedMeans
 from fairspan.problem.oblique import ObliqueShift, oblique_shift

@@ -21,7 +21,7 @@ from fairspan.linalg.rounding import (
 )
 from fairspan.moments.compute import Moments
 from fairspan.moments.projector import Projector
-from fairspan.moments.wide import RowSpace
+from fairspan.moments.row_space import RowSpace
 from fairspan.problem.directions import mean_difference_directions, pairs_to_compare
 from fairspan.problem.restrictions.restriction import Restriction
 from fairspan.typing import BoolArray, FloatArray, IndexArray

@@ -129,11 +129,11 @@ def _deflate_problem(problem: Problem, basis: FloatArray) -> tuple[OrthogonalCom
     The rounding error of projecting the second moments onto the complement adds to that of the
     directions that the problem forbids already.
     """
-    deflated, projection_rounding, complement = deflate(problem.dense_moments, basis)
+    deflated = deflate(problem.dense_moments, basis)
     problem = replace(
         problem,
-        second_moments=deflated,
-        rounding=problem.rounding.after_components(projection_rounding, basis.shape[1]),
+        second_moments=deflated.second_moments,
+        rounding=problem.rounding.after_components(deflated.rounding, basis.shape[1]),
         warm_start=None,  # it belongs to the previous component
     )
-    return complement, problem
+    return deflated.complement, problem

@@ -3,18 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from array_api_compat import is_cupy_array, is_torch_array
 
-from fairspan.registry import LazyModule
 from fairspan.typing import AnyArray
-
-if TYPE_CHECKING:
-    import narwhals.stable.v2 as nw
-else:
-    nw = LazyModule("narwhals.stable.v2")
 
 
 @dataclass(frozen=True)

@@ -3,33 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Self
+from typing import Self
 
 import numpy as np
 
 from fairspan.errors import InvalidInput, InvalidType
 from fairspan.formatting.messages import shown_reason
-from fairspan.registry import LazyModule
-from fairspan.rows.blocks import (
-    OnMissing,
-)
-from fairspan.rows.row_adapters import SourceAdapter
-from fairspan.rows.row_validation import (
-    check_dtype,
-    check_shape,
-    warn_if_rounded,
-)
-from fairspan.typing import AnyArray, FloatArray
-
-if TYPE_CHECKING:
-    import narwhals.stable.v2 as nw
-else:
-    nw = LazyModule("narwhals.stable.v2")
-from fairspan.rows.blocks import DropRule
+from fairspan.rows.blocks import DropRule, OnMissing
 from fairspan.rows.in_memory import InMemoryRows
 from fairspan.rows.label_resolution import resolve_metadata
 from fairspan.rows.metadata import RowMetadata
-from fairspan.typing import TableLike
+from fairspan.rows.row_adapters import SourceAdapter
+from fairspan.rows.row_validation import check_dtype, check_shape, warn_if_rounded
+from fairspan.typing import AnyArray, FloatArray, TableLike
 
 
 @dataclass(frozen=True, eq=False)

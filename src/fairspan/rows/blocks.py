@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Literal, NamedTuple, TypeVar
+from typing import Literal, NamedTuple, TypeVar, get_args
 
 import numpy as np
 
@@ -21,16 +21,16 @@ _MIN_BLOCK_ROWS = 512
 # so about 2 p rows are used per update if this allows.
 _MAX_BLOCK_ENTRIES = 2**22
 OnMissing = Literal["error", "drop", "em", "em-drop-empty"]
+ON_MISSING: tuple[OnMissing, ...] = get_args(OnMissing)
 # How incomplete rows of a block are treated: as `on_missing` says; "drop without group" drops rows
 # without a group and raises for missing cells of the others.
 DropRule = OnMissing | Literal["drop without group"]
 ValueCheck = Callable[[AnyArray, int, tuple[str, ...] | None], FloatArray]
 """Function of values, the number of their first row and the feature names."""
-ON_MISSING = ("error", "drop", "em", "em-drop-empty")
 
 
 def keeps_missing(rule: DropRule) -> bool:
-    """Whether rows keep missing cells, as NaN, for the EM algorithm to complete."""
+    """Return whether a rule keeps missing cells, as NaN, for the EM algorithm to complete."""
     return rule in ("em", "em-drop-empty")
 
 
@@ -55,7 +55,7 @@ class DroppedRows(NamedTuple):
 
 @dataclass(frozen=True)
 class RowBlock:
-    """A block of consecutive rows.
+    """Block of consecutive rows.
 
     Attributes
     ----------

@@ -11,6 +11,7 @@ from fairspan.rows.labels import (
     ALLOWED_LABELS,
     TYPE_NAMES,
     Label,
+    attributes_of,
     format_label_type,
     format_list,
     is_missing_label,
@@ -93,7 +94,7 @@ class CodedLabels:
         first_rows = np.unique(codes, return_index=True)[1].tolist()
         # Labels of columns that were crossed before are tuples, which are joined to a flat one.
         attributes = [
-            [_as_attributes(column.categories[column.codes[row]]) for row in first_rows]
+            [attributes_of(column.categories[column.codes[row]]) for row in first_rows]
             for column in columns
         ]
         categories = [sum(parts, ()) for parts in zip(*attributes, strict=True)]
@@ -154,11 +155,6 @@ def _combine_codes(columns: Sequence[CodedLabels]) -> IndexArray:
         # Renumber after each column so that codes cannot overflow.
         codes = np.unique(codes * len(column.categories) + column.codes, return_inverse=True)[1]
     return codes
-
-
-def _as_attributes(label: RawLabel) -> tuple[RawLabel, ...]:
-    """Return the attributes of a crossed label; a plain label is its only attribute."""
-    return label if isinstance(label, tuple) else (label,)
 
 
 class LabelEncoder:
@@ -226,14 +222,10 @@ class LabelEncoder:
         types = label_type(label)
         if types == self._label_type and not is_missing_label(label) and label in self._codes:
             return self._codes[label]
-
-        def row() -> str:  # lazily: finding the row is a pass over all codes
-            index = first_row + int(np.argmax(labels.codes == category))
-            return describe_position("row", index)
-
         if is_missing_label(label):
             raise InvalidInput(
-                f"The group label in {row()} is missing (None or NaN)",
+                f"The group label in {_row_of(labels, category, first_row)} is missing (None or "
+                "NaN)",
                 "Allowed: a label for every row",
                 "Drop these rows, or assign them to a separate group such as 'unknown'",
                 cause=Cause.MISSING_LABEL,
@@ -242,26 +234,33 @@ class LabelEncoder:
         for type_ in types[1:] if types[0] is tuple else types:
             if type_ not in TYPE_NAMES:
                 raise InvalidType(
-                    f"The group label in {row()} is {quoted_label(label)}, of type "
-                    f"{type_.__name__}",
+                    f"The group label in {_row_of(labels, category, first_row)} is "
+                    f"{quoted_label(label)}, of type {type_.__name__}",
                     ALLOWED_LABELS,
                     "Convert the column, for example with astype(str)",
                 )
         if self._is_closed:
             raise UnknownGroup(
-                f"The rows contain the unknown group {quoted_label(label)} (first in {row()})",
+                f"The rows contain the unknown group {quoted_label(label)} (first in "
+                f"{_row_of(labels, category, first_row)})",
                 f"Known groups are {format_list(self.labels)}",
                 "Check the group column for misspelt or new values, or refit with that group",
             )
         if self._label_type not in (None, types):
             raise InvalidInput(
                 f"Group labels mix {format_label_type(self._label_type)} with "
-                f"{format_label_type(types)} ({row()}: {quoted_label(label)})",
+                f"{format_label_type(types)} ({_row_of(labels, category, first_row)}: "
+                f"{quoted_label(label)})",
                 ALLOWED_LABELS,
                 "Convert the column to one type, for example with astype(str)",
             )
         self._label_type = types
         return self._codes.setdefault(label, len(self._codes))
+
+
+def _row_of(labels: CodedLabels, category: int, first_row: int) -> str:
+    """Describe the first row with a category, for an error message."""
+    return describe_position("row", first_row + int(np.argmax(labels.codes == category)))
 
 
 def _present_categories(labels: CodedLabels) -> list[int]:

@@ -10,12 +10,6 @@ import numpy as np
 
 from fairspan.errors import InvalidInput, InvalidType
 from fairspan.registry import LazyModule
-from fairspan.typing import AnyArray, FloatArray
-
-if TYPE_CHECKING:
-    import narwhals.stable.v2 as nw
-else:
-    nw = LazyModule("narwhals.stable.v2")
 from fairspan.rows.row_validation import (
     ALLOWED_NUMBERS,
     check_numeric,
@@ -24,13 +18,16 @@ from fairspan.rows.row_validation import (
     to_numeric,
     warn_if_rounded,
 )
-from fairspan.typing import EagerFrame
+from fairspan.typing import AnyArray, EagerFrame, FloatArray
 
 if TYPE_CHECKING:
+    import narwhals.stable.v2 as nw
     import pyarrow as pa
     from narwhals import Series
     from narwhals.dtypes import DType
     from narwhals.stable.v2.typing import IntoDataFrame, IntoSeries
+else:
+    nw = LazyModule("narwhals.stable.v2")
 
 
 def numeric_columns(frame: EagerFrame) -> list[AnyArray]:
@@ -53,9 +50,9 @@ def numeric_columns(frame: EagerFrame) -> list[AnyArray]:
 def _arrow_columns(table: pa.Table) -> list[AnyArray]:
     from pyarrow import types
 
-    plain_types = (types.is_integer, types.is_float32, types.is_float64, types.is_boolean)
-    # Plain numbers need no check by narwhals, whose import takes time.
-    if not all(any(is_type(kind) for is_type in plain_types) for kind in table.schema.types):
+    fast_types = (types.is_integer, types.is_float32, types.is_float64, types.is_boolean)
+    # These need no check by narwhals, whose import takes time.
+    if not all(any(is_type(kind) for is_type in fast_types) for kind in table.schema.types):
         check_numeric(nw.from_native(table, eager_only=True))
     columns = [arrow_to_numpy(column) for column in table.columns]
     is_integer = map(types.is_integer, table.schema.types)

@@ -11,15 +11,15 @@ from collections.abc import Callable, Mapping, Sequence, Sized
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import accumulate, pairwise
-from typing import TYPE_CHECKING, Protocol, TypeAlias, cast
+from typing import TYPE_CHECKING, TypeAlias, cast
 
 import narwhals.stable.v2 as nw
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from fairspan.errors import FairspanError, InvalidInput, InvalidType
+from fairspan.errors import InvalidInput, InvalidType
 from fairspan.formatting.messages import counted
-from fairspan.rows.aggregation import Aggregator, Result, merge_in_order
+from fairspan.rows.aggregation import Aggregator, Result
 from fairspan.rows.alignment import check_alignment, pandas_index
 from fairspan.rows.array_backend import is_from_package
 from fairspan.rows.arrays import ArrayRows
@@ -32,13 +32,22 @@ from fairspan.rows.column_selection import (
     class_and_cluster_columns,
 )
 from fairspan.rows.conversion import narwhals_vector_lengths
-from fairspan.rows.error_context import add_error_context
-from fairspan.rows.frames import (
-    FrameRows,
-    densify_sparse_columns,
-    roles_in_frame,
-    select_columns,
+from fairspan.rows.dask_graph import (
+    DaskArray,
+    DaskCollection,
+    DaskFrame,
+    Delayed,
+    compute,
+    count_rows,
+    delay,
+    delayed_partitions,
+    is_dask_array,
+    is_dask_collection,
+    merge_tree,
+    rows_per_chunk,
 )
+from fairspan.rows.error_context import add_error_context
+from fairspan.rows.frames import FrameRows, densify_sparse_columns, roles_in_frame, select_columns
 from fairspan.rows.label_resolution import (
     SingleGroup,
     as_eager_frame,
@@ -59,19 +68,11 @@ from fairspan.rows.row_validation import (
     check_shape,
 )
 from fairspan.rows.sample_weights import check_sample_weight
-from fairspan.typing import (
-    AnyArray,
-    ColumnName,
-    FloatArray,
-    LabelsLike,
-    TableLike,
-    WeightsLike,
-)
+from fairspan.typing import AnyArray, ColumnName, FloatArray, LabelsLike, TableLike, WeightsLike
 
 if TYPE_CHECKING:
     import pandas as pd
     from narwhals.stable.v2.typing import IntoDataFrame
-    from typing_extensions import TypeIs
 
 # Function applied to the rows of one partition.
 RowFunction = Callable[[TableLike], FloatArray]
@@ -79,64 +80,8 @@ RowFunction = Callable[[TableLike], FloatArray]
 Partition: TypeAlias = "pd.DataFrame | AnyArray"
 
 
-class Delayed(Protocol):
-    """Value or function in a task graph of Dask, as far as it is used here."""
-
-    def __call__(self, *arguments: object) -> Delayed:
-        """Return the delayed result of this function."""
-
-    def compute(self, *, retries: int) -> object:
-        """Compute the value."""
-
-
-class DaskArray(Protocol):
-    """Array of Dask, as far as it is used here; sizes that are not known are NaN."""
-
-    chunks: tuple[tuple[int, ...], ...]
-    shape: tuple[int, ...]
-    ndim: int
-    dtype: np.dtype[np.generic]
-    _meta: object
-
-    def rechunk(self, chunks: Mapping[int, int | tuple[int, ...]]) -> DaskArray:
-        """Divide some axes into chunks of other sizes, or into one (-1)."""
-
-    def map_blocks(self, task: Callable[..., FloatArray], /, **arguments: object) -> DaskArray:
-        """Apply a function to each chunk."""
-
-    def to_delayed(self) -> AnyArray:
-        """Return the delayed chunks."""
-
-    def __getitem__(self, index: tuple[slice, int]) -> DaskArray:
-        """Return a column."""
-
-
-class DaskFrame(Protocol):
-    """Data frame or series of Dask, as far as it is used here."""
-
-    _meta: pd.DataFrame
-
-    def map_partitions(
-        self, task: Callable[..., pd.DataFrame], /, **arguments: object
-    ) -> DaskFrame:
-        """Apply a function to each partition."""
-
-    def to_delayed(self) -> list[Delayed]:
-        """Return the delayed partitions."""
-
-    def to_dask_array(self) -> DaskArray:
-        """Return the cells as an array, in a chunk for each partition."""
-
-    def __getitem__(self, columns: str | list[str]) -> DaskFrame:
-        """Return some columns."""
-
-
-DaskCollection: TypeAlias = DaskArray | DaskFrame
 # Labels or weights of one partition; None if they are columns, or if there are none.
-PartitionValues: TypeAlias = Delayed | SingleGroup | None
-
-# Retries of a failed task after transient failures; only the distributed scheduler uses them.
-_RETRIES = 2
+DelayedValues: TypeAlias = Delayed | SingleGroup | None
 
 
 @dataclass(frozen=True, eq=False)
@@ -189,8 +134,8 @@ def _aggregate_partition(
                 partition, _without_index(labels), _without_index(weights), number
             )
             return aggregator.aggregate(rows)
-        _check_empty(_without_index(labels), "labels in sensitive_features")
-        _check_empty(_without_index(weights), "weights in sample_weight")
+        _check_empty(_without_index(labels), "sensitive_features", "label")
+        _check_empty(_without_index(weights), "sample_weight", "weight")
         return None
 
 
@@ -199,10 +144,10 @@ def _without_index(part: object) -> object:
     return part.values if isinstance(part, _IndexedPart) else part
 
 
-def _check_empty(values: object, what: str) -> None:
+def _check_empty(values: object, name: str, noun: str) -> None:
     """Check that there are no values for an empty partition."""
     if isinstance(values, Sized):
-        check_consistent_length(0, len(values), what)
+        check_consistent_length(0, len(values), name, noun)
 
 
 @dataclass(frozen=True, eq=False)
@@ -225,8 +170,8 @@ class DaskRows(PartitionedColumnRows):
 
     collection: DaskCollection | None
     selection: ColumnSelection
-    partition_labels: Sequence[PartitionValues]
-    partition_weights: Sequence[PartitionValues]
+    partition_labels: Sequence[DelayedValues]
+    partition_weights: Sequence[DelayedValues]
     label_columns: tuple[ColumnName, ...]
     row_offsets: tuple[int, ...] | None
 
@@ -268,24 +213,24 @@ class DaskRows(PartitionedColumnRows):
 
     def aggregate(self, aggregator: Aggregator[Result]) -> Result | None:
         """Aggregate all partitions; None if there are no rows."""
-        delayed_aggregator = _delay(aggregator)
+        delayed_aggregator = delay(aggregator)
         # A copy for tasks, which receive their own partition, labels and weights.
-        template = _delay(replace(self, collection=None, partition_labels=(), partition_weights=()))
+        template = delay(replace(self, collection=None, partition_labels=(), partition_weights=()))
         assert self.collection is not None  # only the copies in tasks have none
         partitions = _delayed_rows(self.collection, self.selection)
         parts = zip(partitions, self.partition_labels, self.partition_weights, strict=True)
         results = [
-            _delay(_aggregate_partition)(delayed_aggregator, template, number, *part)
+            delay(_aggregate_partition)(delayed_aggregator, template, number, *part)
             for number, part in enumerate(parts)
         ]
-        return cast("Result | None", _compute(_merge_tree(delayed_aggregator, results)))
+        return cast("Result | None", compute(merge_tree(delayed_aggregator, results)))
 
     def with_row_offsets(self) -> DaskRows:
         """Return the same rows after counting those of each partition, unless they are known."""
         if self.row_offsets is not None:
             return self
         assert self.collection is not None  # only the copies in tasks have none
-        sizes = _count_rows(_delayed_rows(self.collection, self.selection))
+        sizes = count_rows(_delayed_rows(self.collection, self.selection))
         return replace(self, row_offsets=tuple(accumulate(sizes, initial=0)))
 
     def open_partition(
@@ -309,7 +254,7 @@ class DaskRows(PartitionedColumnRows):
         n_rows = len(partition)
         selection = self.selection
         frame = as_eager_frame(partition)
-        scaled_weights = check_sample_weight(weights, n_rows, is_part=True)
+        scaled_weights = check_sample_weight(weights, n_rows, may_be_zero=True)
         if scaled_weights is not None:  # divided by a power of two that all partitions share
             scaled_weights = selection.weight_scale.scale(scaled_weights)
         # Rows are assigned to folds by their position. If it is unknown, folds begin in each
@@ -320,14 +265,7 @@ class DaskRows(PartitionedColumnRows):
         if not selection.roles.groups:
             groups = resolve_labels(labels, n_rows, partition)
         if frame is not None:
-            missing = [name for name in selection.required_columns if name not in frame.columns]
-            if missing:
-                raise InvalidInput(
-                    f"Column {format_list(missing)} is missing; the partition has "
-                    f"{format_list(frame.columns)}",
-                    "Allowed: partitions with the columns of the whole data frame",
-                    "Give all partitions the same columns",
-                )
+            _check_partition_columns(frame.columns, selection.required_columns)
             rows = FrameRows.from_columns(
                 densify_sparse_columns(frame), selection, groups=groups, weights=scaled_weights
             )
@@ -346,6 +284,17 @@ class DaskRows(PartitionedColumnRows):
             # Weights are in units of 2**exponent, the same for all partitions.
             weight_exponent=selection.weight_scale.exponent,
             row_offset=row_offset,
+        )
+
+
+def _check_partition_columns(available: Sequence[str], required: Sequence[str]) -> None:
+    """Check that a partition has the required columns; raises InvalidInput."""
+    missing = [name for name in required if name not in available]
+    if missing:
+        raise InvalidInput(
+            f"Column {format_list(missing)} is missing; the partition has {format_list(available)}",
+            "Allowed: partitions with the columns of the whole data frame",
+            "Give all partitions the same columns",
         )
 
 
@@ -370,30 +319,18 @@ class DaskAdapter(SourceAdapter):
         """
         classes, clusters = class_and_cluster_columns(metadata)
         collection: DaskCollection
-        sizes = None
         meta = _meta_frame(X)  # without rows, but with the columns and types of a data frame
         if meta is None:
             collection = _validate_array(X)
             for name, column in (("y", classes), ("clusters", clusters)):
                 if column is not None:  # raises: an array has no names of columns
                     resolve_labels(column, 0, X=None, name=name)
-            sizes = _rows_per_chunk(collection)
-            # Columns of an array have numbers for names, as those of pandas may have, and all of
-            # them are features.
-            columns = cast("tuple[str, ...]", tuple(range(collection.shape[1])))
-            selection = ColumnSelection(
-                available=columns, vector_lengths={}, features=columns, on_missing=on_missing
-            )
+            sizes = rows_per_chunk(collection)
+            selection = _array_selection(collection, on_missing)
         else:
             collection = cast("DaskFrame", X)
-            selection = ColumnSelection.from_patterns(
-                meta.columns,
-                narwhals_vector_lengths(meta.schema),
-                roles_in_frame(meta, metadata),
-                on_missing=on_missing,
-            )
-            check_feature_names(selection.features)
-            check_numeric(select_columns(meta, selection.features))
+            sizes = None
+            selection = _frame_selection(meta, metadata, on_missing)
         partitions = _delayed_rows(collection, selection)
         # Without divisions, each partition may number its rows from zero (those of CSV files do).
         has_index = bool(getattr(X, "known_divisions", False))
@@ -447,6 +384,30 @@ class DaskAdapter(SourceAdapter):
         if row_map.input_kind == "coordinates":
             return _map_array(_validate_array(frame.to_dask_array()), row_map)
         return _map_frame(frame, meta, row_map)
+
+
+def _array_selection(array: DaskArray, on_missing: OnMissing) -> ColumnSelection:
+    """Select all columns of an array as features."""
+    # Columns of an array have numbers for names, as those of pandas may have.
+    columns = cast("tuple[str, ...]", tuple(range(array.shape[1])))
+    return ColumnSelection(
+        available=columns, vector_lengths={}, features=columns, on_missing=on_missing
+    )
+
+
+def _frame_selection(
+    meta: nw.DataFrame[IntoDataFrame], metadata: RowMetadata, on_missing: OnMissing
+) -> ColumnSelection:
+    """Select the columns of a data frame with the empty frame `meta`, after a check of types."""
+    selection = ColumnSelection.from_patterns(
+        meta.columns,
+        narwhals_vector_lengths(meta.schema),
+        roles_in_frame(meta, metadata),
+        on_missing=on_missing,
+    )
+    check_feature_names(selection.features)
+    check_numeric(select_columns(meta, selection.features))
+    return selection
 
 
 def _map_array(X: DaskArray, row_map: RowMap) -> DaskArray:
@@ -504,21 +465,11 @@ def _meta_frame(X: object) -> nw.DataFrame[IntoDataFrame] | None:
     return None if meta is None else densify_sparse_columns(meta)
 
 
-def _is_array(collection: DaskCollection) -> TypeIs[DaskArray]:
-    """Return whether a Dask collection is an array rather than a data frame or series."""
-    return hasattr(collection, "chunks")
-
-
-def _is_collection(values: object) -> TypeIs[DaskCollection]:
-    """Return whether labels or weights are a Dask collection, which has partitions."""
-    return hasattr(values, "__dask_graph__") and hasattr(values, "to_delayed")
-
-
 def _delayed_rows(collection: DaskCollection, selection: ColumnSelection) -> list[Delayed]:
     """Return the delayed partitions, each with all columns of the selection."""
-    if _is_array(collection):
-        return _delayed_partitions(collection.rechunk({1: -1}))  # one chunk of columns
-    return _delayed_partitions(_select_columns(collection, selection))
+    if is_dask_array(collection):
+        return delayed_partitions(collection.rechunk({1: -1}))  # one chunk of columns
+    return delayed_partitions(_select_columns(collection, selection))
 
 
 def _select_columns(frame: DaskFrame, selection: ColumnSelection) -> DaskFrame:
@@ -536,9 +487,9 @@ def _validate_array(X: TableLike) -> DaskArray:
     InvalidType, InvalidInput
     """
     collection = cast("DaskCollection", X)
-    if not _is_array(collection) or not isinstance(collection._meta, np.ndarray):
+    if not is_dask_array(collection) or not isinstance(collection._meta, np.ndarray):
         blocks = ""
-        if _is_array(collection):
+        if is_dask_array(collection):
             blocks = f" of {type(collection._meta).__name__} blocks"
         raise InvalidType(
             f"X is a Dask {type(X).__name__}{blocks}",
@@ -593,25 +544,6 @@ def _transform_partition(
     return type(frame)(values, index=frame.index, columns=columns)
 
 
-def _delayed_partitions(collection: DaskCollection) -> list[Delayed]:
-    """Return the delayed partitions of a Dask collection."""
-    if _is_array(collection):
-        return list(collection.to_delayed().ravel())
-    return list(collection.to_delayed())
-
-
-def _count_rows(partitions: Sequence[Delayed]) -> tuple[int, ...]:
-    """Return the number of rows of each delayed partition, in one pass."""
-    counts = _delay(list)([_delay(len)(partition) for partition in partitions])
-    return tuple(cast("list[int]", _compute(counts)))
-
-
-def _rows_per_chunk(array: DaskArray) -> tuple[int, ...] | None:
-    """Return the rows per chunk of a Dask array, if known."""
-    sizes = array.chunks[0]
-    return None if any(np.isnan(size) for size in sizes) else tuple(sizes)
-
-
 def _split_by_partition(
     values: LabelsLike | WeightsLike,
     partitions: Sequence[Delayed],
@@ -620,7 +552,7 @@ def _split_by_partition(
     validate: Callable[[int], CodedLabels | FloatArray | None],
     *,
     has_index: bool,
-) -> Sequence[PartitionValues]:
+) -> Sequence[DelayedValues]:
     """Split labels or weights along the partitions of X, into one delayed object for each.
 
     Parameters
@@ -645,20 +577,20 @@ def _split_by_partition(
     """
     if values is None or isinstance(values, SingleGroup):
         return [values] * len(partitions)
-    if _is_collection(values):
+    if is_dask_collection(values):
         return _split_collection(values, len(partitions), sizes, name)
     if isinstance(values, str):
         validate(0)  # raises before rows are counted: an array has no names of columns
     if sizes is None:
-        sizes = _count_rows(partitions)
+        sizes = count_rows(partitions)
     validated = validate(sum(sizes))
     assert validated is not None  # as are the values
     slices = [slice(start, stop) for start, stop in pairwise(accumulate(sizes, initial=0))]
     # The index of the values travels with them, so that the task can compare it with that of X.
     index = pandas_index(values) if has_index else None
     if index is None:
-        return [_delay(validated[rows]) for rows in slices]
-    return [_delay(_IndexedPart(validated[rows], index[rows])) for rows in slices]
+        return [delay(validated[rows]) for rows in slices]
+    return [delay(_IndexedPart(validated[rows], index[rows])) for rows in slices]
 
 
 def _split_collection(
@@ -670,14 +602,14 @@ def _split_collection(
     if the sizes of both are known. Otherwise partitions must correspond already; their lengths are
     checked when they are read.
     """
-    if _is_array(values):
-        value_sizes = _rows_per_chunk(values)
+    if is_dask_array(values):
+        value_sizes = rows_per_chunk(values)
         if value_sizes is not None and sizes is not None:
-            check_consistent_length(sum(sizes), sum(value_sizes), f"values in {name}")
+            check_consistent_length(sum(sizes), sum(value_sizes), name)
             values = values.rechunk({0: sizes})
         if values.ndim == 2:  # several group columns: each chunk must have all of them
             values = values.rechunk({1: -1})
-    parts = _delayed_partitions(values)
+    parts = delayed_partitions(values)
     if len(parts) != n_partitions:
         raise InvalidInput(
             f"X has {counted(n_partitions, 'partition')}, but {name} has {len(parts)}",
@@ -686,62 +618,3 @@ def _split_collection(
             "it to X as a column and pass its name",
         )
     return parts
-
-
-def _merge_tree(aggregator: Delayed, results: Sequence[Delayed]) -> Delayed:
-    """Merge delayed results of partitions pairwise, in order, and return the delayed total.
-
-    The shape of the tree depends only on the number of partitions, so the rounding errors of the
-    total do not depend on the schedule.
-    """
-    width = 1  # partitions in each result
-    while len(results) > 1:
-        # The last result has no partner if their number is odd, and stays as it is.
-        results = [
-            _delay(_merge_results)(
-                aggregator,
-                f"partitions {first * width} to {(first + 2) * width - 1}",
-                *results[first : first + 2],
-            )
-            for first in range(0, len(results), 2)
-        ]
-        width *= 2
-    return results[0]
-
-
-def _merge_results(
-    aggregator: Aggregator[Result], location: str, *results: Result | None
-) -> Result | None:
-    with add_error_context(location), threadpool_limits(1):
-        return merge_in_order(aggregator, results)
-
-
-def _delay(value: object) -> Delayed:
-    """Wrap a value or function for Dask without traversing it."""
-    from dask.delayed import delayed
-
-    delayed_value: Delayed = delayed(value, traverse=False, pure=False)
-    return delayed_value
-
-
-def _compute(result: Delayed) -> object:
-    """Compute a delayed result with the active scheduler.
-
-    Raises
-    ------
-    FairspanError
-        Workers were killed repeatedly.
-    """
-    try:
-        # Also limit threads in this process: with the threaded scheduler, tasks set and restore the
-        # limit concurrently, and the last one could otherwise restore a limited value permanently.
-        with threadpool_limits(1):
-            return result.compute(retries=_RETRIES)
-    except Exception as error:
-        if type(error).__name__ != "KilledWorker":  # of distributed, which need not be installed
-            raise
-        raise FairspanError(
-            f"Dask workers were killed repeatedly ({error})",
-            "Allowed: partitions that fit into the memory of a worker together with one result",
-            "Split X into more partitions, or give each worker more memory",
-        ) from None

@@ -6,12 +6,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
-from array_api_compat import (
-    array_namespace,
-    device,
-    is_pydata_sparse_array,
-    is_torch_array,
-)
+from array_api_compat import array_namespace, device, is_pydata_sparse_array, is_torch_array
 
 from fairspan.errors import InvalidInput, InvalidType
 from fairspan.rows.array_backend import ArrayBackend, is_device_array, to_numpy
@@ -21,11 +16,7 @@ from fairspan.rows.in_memory import InMemoryRows
 from fairspan.rows.label_resolution import resolve_metadata
 from fairspan.rows.metadata import RowMetadata
 from fairspan.rows.row_adapters import RowMap, SourceAdapter
-from fairspan.rows.row_validation import (
-    check_n_columns,
-    check_shape,
-    to_finite_float64,
-)
+from fairspan.rows.row_validation import check_n_columns, check_shape, to_finite_float64
 from fairspan.typing import AnyArray, IndexArray, RawLabel, TableLike
 
 # Minimum rows per block, to keep the device busy.
@@ -36,7 +27,7 @@ _GPU_BLOCK_ENTRIES = 2**24
 
 
 def backend_of(array: Any) -> ArrayBackend:
-    """Array API namespace and device of an array.
+    """Return the array API namespace and the device of an array.
 
     Raises
     ------

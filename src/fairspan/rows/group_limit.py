@@ -77,14 +77,16 @@ class GroupLimit:
             return self.max_groups
         return max(DEFAULT_MAX_GROUPS, self.n_fitted_groups)
 
-    def check_pairs(self, pairs: Collection[Label], n_rows: int, *, so_far: bool = False) -> None:
+    def check_pairs(
+        self, pairs: Collection[Label], n_rows: int, *, is_partial: bool = False
+    ) -> None:
         """Check the numbers of classes and of groups among pairs of a group and a class.
 
         Parameters
         ----------
         pairs : collection of labels, all different
             Labels of groups whose last attribute is the class in y, so each is a tuple.
-        n_rows, so_far
+        n_rows, is_partial
             As for :meth:`check`.
 
         Raises
@@ -95,15 +97,16 @@ class GroupLimit:
         # `isinstance` is for the type checker, which does not know that these are tuples.
         classes = {pair[-1] for pair in pairs if isinstance(pair, tuple)}
         if len(classes) > DEFAULT_MAX_GROUPS:
+            rows = self._count_rows(n_rows, is_partial=is_partial)
             raise InvalidInput(
-                f"y has {len(classes)} classes among {self._count_rows(n_rows, so_far=so_far)}, "
+                f"y has {len(classes)} classes among {rows}, "
                 "which looks like an identifier or a continuous variable",
                 f"Allowed: up to {DEFAULT_MAX_GROUPS} classes",
                 "Pass class labels, or bin continuous values",
             )
-        self.check(set(map(without_last_attribute, pairs)), n_rows, so_far=so_far)
+        self.check(set(map(without_last_attribute, pairs)), n_rows, is_partial=is_partial)
 
-    def check(self, labels: Collection[Label], n_rows: int, *, so_far: bool = False) -> None:
+    def check(self, labels: Collection[Label], n_rows: int, *, is_partial: bool = False) -> None:
         """Check that there are no more groups than allowed.
 
         Parameters
@@ -111,23 +114,23 @@ class GroupLimit:
         labels : collection of labels, all different
         n_rows : int
             Number of rows with these labels.
-        so_far : bool
-            Whether more rows may follow.
+        is_partial : bool
+            Whether more rows may follow these.
 
         Raises
         ------
         InvalidInput
         """
         if len(labels) > self.allowed:
-            rows = self._count_rows(n_rows, so_far=so_far)
+            rows = self._count_rows(n_rows, is_partial=is_partial)
             # The limit to pass instead, for the remedy. "N" stands for a number that is unknown:
             # rows that follow, or other partitions, may have more groups.
-            suggested = "N" if so_far or self.is_partial else len(labels)
+            suggested = "N" if is_partial or self.is_partial else len(labels)
             raise self._too_many_groups_error(f"{len(labels)} groups among {rows}", suggested)
 
-    def _count_rows(self, n_rows: int, *, so_far: bool) -> str:
-        """Return a number of rows in words; `so_far` says that more rows may follow."""
-        return f"{n_rows} rows so far" if so_far or self.is_partial else f"{n_rows} rows"
+    def _count_rows(self, n_rows: int, *, is_partial: bool) -> str:
+        """Return a number of rows in words; `is_partial` says that more rows may follow."""
+        return f"{n_rows} rows so far" if is_partial or self.is_partial else f"{n_rows} rows"
 
     def _too_many_groups_error(self, groups: str, suggested: int | str) -> InvalidInput:
         """Build the error for too many groups.

@@ -6,13 +6,12 @@ from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Self
+from typing import Self
 
 import numpy as np
 
 from fairspan.errors import InvalidInput
 from fairspan.formatting.messages import counted
-from fairspan.registry import LazyModule
 from fairspan.rows.blocks import (
     DropRule,
     RowBlock,
@@ -29,11 +28,6 @@ from fairspan.rows.coded_labels import CodedLabels
 from fairspan.rows.labels import Label, format_list, is_missing_label, to_python_label
 from fairspan.rows.protocol import BaseRows
 from fairspan.typing import AnyArray, BoolArray, ColumnName, EagerFrame, FloatArray, IndexArray
-
-if TYPE_CHECKING:
-    import narwhals.stable.v2 as nw
-else:
-    nw = LazyModule("narwhals.stable.v2")
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

@@ -7,12 +7,12 @@ from dataclasses import dataclass
 
 from fairspan.formatting.names import join_truncated
 from fairspan.rows.group_limit import DEFAULT_MAX_GROUPS
-from fairspan.rows.labels import Label, Scalar, format_label
+from fairspan.rows.labels import Label, Scalar, attributes_of, format_label, quoted_group
 from fairspan.typing import RawLabel
 
 # Texts that programs write for a missing value, in lower case. Words that may be a valid answer,
 # such as "unknown", "other" or "missing", are excluded.
-PLACEHOLDERS = frozenset(
+_LABEL_PLACEHOLDERS = frozenset(
     {
         "",
         *("?", "??", "???", "-", "--", "---", ".", "..", "*", "_", "/", "\\"),
@@ -75,7 +75,7 @@ def is_placeholder(value: RawLabel) -> bool:
     >>> is_placeholder(" ? "), is_placeholder("None"), is_placeholder("unknown"), is_placeholder(0)
     (True, True, False, False)
     """
-    return isinstance(value, str) and normalize_text(value) in PLACEHOLDERS
+    return isinstance(value, str) and normalize_text(value) in _LABEL_PLACEHOLDERS
 
 
 def placeholder_labels(labels: Sequence[Label], counts: Sequence[int]) -> PlaceholderLabels | None:
@@ -235,28 +235,6 @@ def format_spellings(similar: Iterable[Sequence[Label]]) -> str:
     return join_truncated([" and ".join(_distinguish(spellings)) for spellings in similar])
 
 
-def quoted(label: Label) -> str:
-    r"""Return a label in quotes, with unprintable and invisible characters escaped.
-
-    Examples
-    --------
-    >>> quoted("a "), quoted(("f", 3)), quoted("a" + chr(10))
-    ("'a '", "'f / 3'", "'a\\n'")
-    """
-    return repr(format_label(label))
-
-
-def attributes_of(label: Label) -> tuple[Scalar, ...]:
-    """Return the attributes of a label; a plain label is its only attribute.
-
-    Examples
-    --------
-    >>> attributes_of("a"), attributes_of(("a", 1))
-    (('a',), ('a', 1))
-    """
-    return label if isinstance(label, tuple) else (label,)
-
-
 def normalize_text(text: str) -> str:
     """Normalize case and Unicode form, and remove blanks and unprintable characters.
 
@@ -297,7 +275,7 @@ def _is_padded(value: Scalar) -> bool:
 
 def _distinguish(spellings: Sequence[Label]) -> list[str]:
     """Return spellings in quotes, escaped if some of them look the same."""
-    texts = [quoted(label) for label in spellings]
+    texts = [quoted_group(label) for label in spellings]
     normal_forms = {unicodedata.normalize("NFC", text) for text in texts}
     if len(normal_forms) == len(texts):
         return texts
@@ -306,5 +284,5 @@ def _distinguish(spellings: Sequence[Label]) -> list[str]:
 
 def _describe(text: str, n_rows: int | None) -> str:
     if n_rows is None:
-        return quoted(text)
-    return f"{quoted(text)} ({n_rows:,} row{'s' * (n_rows != 1)})"
+        return quoted_group(text)
+    return f"{quoted_group(text)} ({n_rows:,} row{'s' * (n_rows != 1)})"

@@ -15,9 +15,9 @@ from fairspan.errors import InvalidInput
 from fairspan.formatting.names import join_truncated
 from fairspan.rows.blocks import RowBlock
 from fairspan.rows.coded_labels import CodedLabels
-from fairspan.rows.label_checks import attributes_of
 from fairspan.rows.labels import (
     Label,
+    attributes_of,
     describe_label_type,
     format_list,
     is_missing_label,

@@ -13,29 +13,32 @@ import numpy as np
 from fairspan.errors import InvalidInput, InvalidType
 from fairspan.formatting.messages import counted
 from fairspan.registry import LazyModule
+from fairspan.rows.array_backend import to_host
 from fairspan.rows.coded_labels import CodedLabels
 from fairspan.rows.conversion import arrow_to_numpy, numeric_columns
 from fairspan.rows.labels import format_list
-from fairspan.rows.row_validation import (
-    check_columns,
-    check_consistent_length,
-)
+from fairspan.rows.metadata import RowMetadata
+from fairspan.rows.row_validation import check_columns, check_consistent_length
+from fairspan.rows.sample_weights import check_sample_weight, weights_from_column
 from fairspan.rows.weights import scaled_weights
-from fairspan.typing import AnyArray, FloatArray, IndexArray
+from fairspan.typing import (
+    AnyArray,
+    ColumnName,
+    EagerFrame,
+    FloatArray,
+    IndexArray,
+    LabelsLike,
+    RawLabel,
+    TableLike,
+)
 
 if TYPE_CHECKING:
     import narwhals.stable.v2 as nw
-else:
-    nw = LazyModule("narwhals.stable.v2")
-from fairspan.rows.array_backend import to_host
-from fairspan.rows.metadata import RowMetadata
-from fairspan.rows.sample_weights import check_sample_weight, weights_from_column
-from fairspan.typing import ColumnName, EagerFrame, LabelsLike, RawLabel, TableLike
-
-if TYPE_CHECKING:
     import pyarrow as pa
     from narwhals import Series
     from narwhals.stable.v2.typing import IntoDataFrame, IntoSeries
+else:
+    nw = LazyModule("narwhals.stable.v2")
 
 # Integers within a range this small are encoded by subtracting the minimum: a category for each
 # integer of the range costs little memory.
@@ -300,7 +303,7 @@ def resolve_labels(
             "Pass X as a data frame, or pass an array of labels",
         )
     labels = labels_from_values(values, name)
-    check_consistent_length(n_rows, len(labels), f"labels in {name}", rows_name)
+    check_consistent_length(n_rows, len(labels), name, "label", rows_name)
     return labels
 
 

@@ -73,6 +73,28 @@ def format_label(label: RawLabel) -> str:
     return " / ".join(map(str, label)) if isinstance(label, tuple) else str(label)
 
 
+def quoted_group(label: Label) -> str:
+    r"""Return a label in quotes, with unprintable and invisible characters escaped.
+
+    Examples
+    --------
+    >>> quoted_group("a "), quoted_group(("f", 3)), quoted_group("a" + chr(10))
+    ("'a '", "'f / 3'", "'a\\n'")
+    """
+    return repr(format_label(label))
+
+
+def attributes_of(label: Label) -> tuple[Scalar, ...]:
+    """Return the attributes of a label; a plain label is its only attribute.
+
+    Examples
+    --------
+    >>> attributes_of("a"), attributes_of(("a", 1))
+    (('a',), ('a', 1))
+    """
+    return label if isinstance(label, tuple) else (label,)
+
+
 def printable(text: str) -> str:
     """Replace unprintable characters by "?", so that a terminal does not interpret them.
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 
 from fairspan.errors import import_optional
+from fairspan.rows.arrow_streams import ArrowStreamRows, open_arrow_stream
 from fairspan.rows.blocks import OnMissing
-from fairspan.rows.frames import ArrowStreamRows, open_arrow_stream
 from fairspan.rows.metadata import RowMetadata
 from fairspan.rows.row_adapters import RowMap, SourceAdapter
 from fairspan.typing import TableLike

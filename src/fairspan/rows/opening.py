@@ -56,7 +56,8 @@ def _adapters() -> Iterator[SourceAdapter]:
     from fairspan.rows.spark import SparkAdapter
 
     yield SparkAdapter()
-    from fairspan.rows.frames import ArrowStreamAdapter, DataFrameAdapter
+    from fairspan.rows.arrow_streams import ArrowStreamAdapter
+    from fairspan.rows.frames import DataFrameAdapter
 
     yield DataFrameAdapter()
     from fairspan.rows.lazy_frames import LazyFrameAdapter

@@ -15,15 +15,12 @@ from fairspan.rows.labels import format_list
 from fairspan.typing import AnyArray, ColumnName, FloatArray, TableLike
 
 if TYPE_CHECKING:
+    import narwhals.stable.v2 as nw
     from narwhals import Series
     from narwhals.dtypes import DType
     from narwhals.stable.v2.typing import IntoDataFrame, IntoSeries
-
-if TYPE_CHECKING:
-    import narwhals.stable.v2 as nw
 else:
     nw = LazyModule("narwhals.stable.v2")
-
 
 _NON_NUMERIC_TYPES = (str, bytes, complex, np.complexfloating, np.datetime64, np.timedelta64)
 
@@ -327,14 +324,18 @@ def check_columns(
     )
 
 
-def check_consistent_length(n_rows: int, n_values: int, what: str, rows_name: str = "X") -> None:
+def check_consistent_length(
+    n_rows: int, n_values: int, name: str, noun: str = "value", rows_name: str = "X"
+) -> None:
     """Check that there is one value per row.
 
     Parameters
     ----------
     n_rows, n_values : int
-    what : str
-        A plural noun and a location, such as "labels in sensitive_features".
+    name : str
+        Name of the values in the message, such as "sensitive_features".
+    noun : str
+        Noun for one of the values, such as "label".
     rows_name : str
         Name of the rows in the message.
 
@@ -344,20 +345,19 @@ def check_consistent_length(n_rows: int, n_values: int, what: str, rows_name: st
     """
     if n_rows == n_values:
         return
-    noun, _, location = what.partition(" ")
     rows = counted(n_rows, "row") if n_rows else "no rows"
-    values = counted(n_values, noun.removesuffix("s"))
+    values = counted(n_values, noun)
     raise InvalidInput(
-        f"Inconsistent lengths: {rows} in {rows_name}, {values} {location}",
+        f"Inconsistent lengths: {rows} in {rows_name}, {values} in {name}",
         "Allowed: one value per row",
         f"Pass {rows_name} and the values of the same rows",
     )
 
 
-def check_n_columns(received: int, allowed: int, what: str) -> None:
+def check_n_columns(received: int, allowed: int, noun: str) -> None:
     """Check that rows have as many columns as the projection expects.
 
-    `what` is the plural noun for the columns in the message, such as "features".
+    `noun` is the plural noun for the columns in the message, such as "features".
 
     Raises
     ------
@@ -365,8 +365,8 @@ def check_n_columns(received: int, allowed: int, what: str) -> None:
     """
     if received != allowed:
         raise InvalidInput(
-            f"X has {received} {what}, but the model expects {allowed}",
-            f"Allowed: rows of {allowed} {what}",
+            f"X has {received} {noun}, but the model expects {allowed}",
+            f"Allowed: rows of {allowed} {noun}",
             "Pass the columns that it was fitted on",
         )
 

@@ -9,25 +9,20 @@ import numpy as np
 from fairspan.errors import InvalidInput
 from fairspan.formatting.messages import counted, shown_reason
 from fairspan.registry import LazyModule
+from fairspan.rows.array_backend import to_host
 from fairspan.rows.conversion import series_to_float64
-from fairspan.rows.row_validation import (
-    native_dtype,
-)
-from fairspan.typing import AnyArray, FloatArray
+from fairspan.rows.row_validation import native_dtype
+from fairspan.typing import AnyArray, FloatArray, WeightsLike
 
 if TYPE_CHECKING:
     import narwhals.stable.v2 as nw
+    from narwhals.stable.v2.typing import IntoDataFrame
 else:
     nw = LazyModule("narwhals.stable.v2")
-from fairspan.rows.array_backend import to_host
-from fairspan.typing import WeightsLike
-
-if TYPE_CHECKING:
-    from narwhals.stable.v2.typing import IntoDataFrame
 
 
 def check_sample_weight(
-    sample_weight: WeightsLike, n_rows: int, *, is_part: bool = False
+    sample_weight: WeightsLike, n_rows: int, *, may_be_zero: bool = False
 ) -> FloatArray | None:
     """Validate sample weights; returns an (n,) float64 array, or None.
 
@@ -35,8 +30,8 @@ def check_sample_weight(
     ----------
     sample_weight : array-like or None
     n_rows : int
-    is_part : bool
-        Whether the rows are one partition of a table, in which all weights may be zero.
+    may_be_zero : bool
+        Whether all weights may be zero, as in one partition of a table.
 
     Raises
     ------
@@ -68,7 +63,7 @@ def check_sample_weight(
             "Allowed: one weight per row",
             "Pass X and the weights of the same rows",
         )
-    return _check_weight_range(weights, "sample_weight", may_be_zero=is_part)
+    return _check_weight_range(weights, "sample_weight", may_be_zero=may_be_zero)
 
 
 def _reject_non_numeric_weights(sample_weight: WeightsLike, weights: AnyArray) -> None:

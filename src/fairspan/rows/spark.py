@@ -21,6 +21,7 @@ from fairspan import errors
 from fairspan.errors import FairspanError, InvalidInput, InvalidType, MissingDependency
 from fairspan.rows.aggregation import Aggregator, Result, merge_in_order
 from fairspan.rows.array_backend import is_from_package
+from fairspan.rows.arrow_streams import ArrowStream, ArrowStreamRows
 from fairspan.rows.blocks import OnMissing
 from fairspan.rows.column_selection import (
     ColumnRoles,
@@ -30,7 +31,6 @@ from fairspan.rows.column_selection import (
     column_roles,
 )
 from fairspan.rows.error_context import add_error_context
-from fairspan.rows.frames import ArrowStream, ArrowStreamRows
 from fairspan.rows.labels import format_list
 from fairspan.rows.metadata import RowMetadata
 from fairspan.rows.row_adapters import RowMap

@@ -15,8 +15,7 @@ import numpy as np
 from fairspan.errors import Cause, InvalidInput, warn
 from fairspan.formatting.names import join_truncated
 from fairspan.rows.coded_labels import CodedLabels
-from fairspan.rows.label_checks import quoted
-from fairspan.rows.labels import Label, is_missing_label, to_python_label
+from fairspan.rows.labels import Label, is_missing_label, quoted_group, to_python_label
 from fairspan.rows.protocol import RowSource
 from fairspan.typing import FloatArray
 
@@ -133,7 +132,7 @@ def warn_about_negligible(name: str, limit: float, lost_groups: Iterable[Label])
     lost_groups : iterable of labels
         Groups without any other weight.
     """
-    groups = [quoted(label) for label in lost_groups]
+    groups = [quoted_group(label) for label in lost_groups]
     lost = ""
     if groups:
         group_list = join_truncated(groups, _MAX_LISTED_GROUPS)

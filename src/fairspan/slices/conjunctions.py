@@ -11,8 +11,7 @@ from fairspan.rows.aggregation import Aggregator
 from fairspan.rows.coded_labels import LabelEncoder
 from fairspan.rows.folds import Folds
 from fairspan.rows.group_limit import DEFAULT_MAX_GROUPS
-from fairspan.rows.label_checks import attributes_of
-from fairspan.rows.labels import Label, Scalar
+from fairspan.rows.labels import Label, Scalar, attributes_of
 from fairspan.rows.protocol import RowSource, row_metadata
 from fairspan.typing import IntegerArray
 

@@ -26,7 +26,7 @@ from fairspan.moments.fold_moments import DenseFoldMoments, affordable_folds
 from fairspan.rows.aggregation import Rows
 from fairspan.rows.folds import Folds
 from fairspan.rows.group_limit import GroupLimit
-from fairspan.rows.label_checks import attributes_of
+from fairspan.rows.labels import attributes_of
 from fairspan.slices.conjunctions import CellCounts, Conjunction
 from fairspan.slices.slice_rows import OTHER_ROWS, SliceRows
 

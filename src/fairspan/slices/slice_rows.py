@@ -7,8 +7,7 @@ from typing import Self
 from fairspan.rows.aggregation import Rows
 from fairspan.rows.blocks import RowBlock
 from fairspan.rows.coded_labels import CodedLabels
-from fairspan.rows.label_checks import attributes_of
-from fairspan.rows.labels import Label, to_python_label
+from fairspan.rows.labels import Label, attributes_of, to_python_label
 from fairspan.rows.mapped import WrappedRows
 from fairspan.slices.conjunctions import Cell, Conjunction, select_values
 from fairspan.typing import RawLabel

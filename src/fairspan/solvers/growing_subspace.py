@@ -213,7 +213,7 @@ class _SubspaceSearch:
             # The goal is a part of the sum that the bound rests on, so it is computed for a mixture
             # of the bound: the last one.
             mixtures = optima_mixtures + _bound_mixtures(reduction.problem, solution)
-            goal = self._missing_sum_goal(reduction.problem, solution, mixtures[-1])
+            goal = self._missing_sum_tol(reduction.problem, solution, mixtures[-1])
             # If the gap within W is closed, only the leading eigenvectors are needed: no columns.
             residuals = space.basis[:, :0]
             is_closed = solution.status == Status.OPTIMAL
@@ -297,7 +297,7 @@ class _SubspaceSearch:
             # most. The goal is the accuracy of the eigenvalue sum, here the level of rounding.
             difference = np.array([1.0, -1.0])
             for weights in (difference, -difference):
-                columns.append(self._find_leading(weights, sum_goal=self.variance_floor))
+                columns.append(self._find_leading(weights, sum_tol=self.variance_floor))
         first, *others = columns
         # Number of leading eigenvectors of a mixture that W should contain: d and some guards.
         n_ritz = self.second_moments.n_ritz(self.n_components)
@@ -345,7 +345,7 @@ class _SubspaceSearch:
         raise SubspaceInsufficient
 
     def _find_leading(
-        self, weights: FloatArray, sum_goal: float, start: FloatArray | None = None
+        self, weights: FloatArray, sum_tol: float, start: FloatArray | None = None
     ) -> FloatArray:
         """Leading eigenvectors of a mixture of the second moments in all features, shape (p, m).
 
@@ -356,7 +356,7 @@ class _SubspaceSearch:
         ----------
         weights : (k,) array
             Weights of the groups in the mixture.
-        sum_goal : float
+        sum_tol : float
             Error of their eigenvalue sum at which the iteration may stop: a bound is then proven
             that allows for the error. Ignored if the second moments are no matrices, for which no
             bound is proven: the iteration then goes on to the accuracy of double precision.
@@ -368,11 +368,11 @@ class _SubspaceSearch:
             weights,
             self.n_components,
             start=start,
-            sum_goal=sum_goal if self.is_dense else None,
+            sum_tol=sum_tol if self.is_dense else None,
         )
         return leading.vectors
 
-    def _missing_sum_goal(
+    def _missing_sum_tol(
         self, inside: Problem, solution: Certificate, weights: FloatArray
     ) -> float:
         """Part of an eigenvalue sum that the search subspace W may miss.
@@ -459,9 +459,9 @@ class _SubspaceSearch:
         columns = []
         for missing, weights in insufficient[: _LIMITS.max_new_mixtures]:
             # Far more accurate than W, but no more than the goal requires.
-            sum_goal = max(_LIMITS.initial_mixture_tol * missing, target / 4)
+            sum_tol = max(_LIMITS.initial_mixture_tol * missing, target / 4)
             # Warm-started with what W contains of the eigenvectors.
-            columns.append(self._find_leading(weights, sum_goal, space.ritz_vectors(weights)))
+            columns.append(self._find_leading(weights, sum_tol, space.ritz_vectors(weights)))
         expanded = space.expand(np.hstack([residuals, *columns]))
         # The same object if the columns add nothing.
         if expanded is not space:

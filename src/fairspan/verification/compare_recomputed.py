@@ -15,7 +15,7 @@ from fairspan.linalg.rounding import AGREEMENT_TOL, EPS, FIGURE_ROUNDING, RANK_T
 from fairspan.model.subspace import FairSubspace
 from fairspan.moments.compute import Moments
 from fairspan.moments.normal_model import NormalModel
-from fairspan.moments.wide import MAX_ORTHOGONALITY_DEFECT
+from fairspan.moments.row_axes import MAX_ORTHOGONALITY_DEFECT
 from fairspan.problem.disparity import signed_disparity
 from fairspan.problem.problem import Problem
 from fairspan.rows.labels import label_array

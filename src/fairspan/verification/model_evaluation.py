@@ -14,7 +14,7 @@ from fairspan.linalg.rounding import ENTRY_TERMS
 from fairspan.model.subspace import FairSubspace
 from fairspan.moments.compute import Moments
 from fairspan.moments.projector import Projector
-from fairspan.moments.wide import MAX_ORTHOGONALITY_DEFECT
+from fairspan.moments.row_axes import MAX_ORTHOGONALITY_DEFECT
 from fairspan.problem.family import ProblemFamily
 from fairspan.problem.problem import Problem
 from fairspan.problem.reduction import Reduction

@@ -6,7 +6,7 @@ from scipy import sparse
 
 import fairspan as fs
 from fairspan.auditing.optimism import ErrorOptimism
-from fairspan.moments.wide import SparseMoments
+from fairspan.moments.row_moments import SparseMoments
 from fairspan.rows.opening import open_group_rows
 
 SPECTRA = {"a": np.array([5, 4, 1, 1, 0.5, 0.5]), "b": np.array([3, 6, 2, 0.5, 0.5, 0.2])}

@@ -22,7 +22,7 @@ from fairspan.certificates.proofs import (
     SupportingLinesProof,
 )
 from fairspan.errors import CorruptFile, InvalidInput
-from fairspan.linalg import scaled_to_one, smallest_eigenvalue_sum
+from fairspan.linalg import scale_to_one, smallest_eigenvalue_sum
 from numpy_reference import generate_group_rows
 from problems import build_problem
 
@@ -98,7 +98,7 @@ def test_sums_of_subnormal_mixtures_have_room_for_rounding(size):
 
 def test_vectors_are_scaled_exactly():
     vectors = np.array([[SMALLEST, -3 * SMALLEST], [1e308, 1.0], [0.0, 0.0], [0.5, 0.25]])
-    scaled = scaled_to_one(vectors)
+    scaled = scale_to_one(vectors)
     assert np.abs(scaled).max(axis=1).tolist() == [0.75, scaled[1, 0], 0.0, 0.5]
     assert scaled[0].tolist() == [0.25, -0.75]
     assert 0.5 <= scaled[1, 0] < 1

@@ -4,7 +4,7 @@ from fractions import Fraction
 
 import numpy as np
 
-from fairspan.linalg import unit_of
+from fairspan.linalg import power_of_two_unit
 from fairspan.linalg.double_double import divide, exact_product, exact_sum
 
 
@@ -27,4 +27,9 @@ def test_sums_products_and_quotients_are_exact():
 
 
 def test_unit_of_weights():
-    assert [unit_of(np.array(each)) for each in ([], [0.0], [1.0], [0.1, 0.75])] == [1, 1, 1, 0.5]
+    assert [power_of_two_unit(np.array(each)) for each in ([], [0.0], [1.0], [0.1, 0.75])] == [
+        1,
+        1,
+        1,
+        0.5,
+    ]

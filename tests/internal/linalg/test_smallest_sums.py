@@ -148,7 +148,7 @@ def test_numbers_that_overflowed_are_refused():
 )
 def test_the_oldest_is_forgotten_before_there_are_too_many_numbers(monkeypatch, p, most):
     if most < 2**22:  # which is the limit of the library
-        monkeypatch.setattr("fairspan.linalg.eigen._MAX_CACHED_ENTRIES", most)
+        monkeypatch.setattr("fairspan.linalg.eigen_cache._MAX_CACHED_ENTRIES", most)
     solved = EigenCache(np.array([np.eye(p), np.diag(np.arange(float(p)))]))
     weights = [np.array([1.0, float(each)]) for each in range(20)]
     found = [solved.decomposition(each) for each in weights]

@@ -2,8 +2,8 @@
 
 import numpy as np
 
+from fairspan.moments.distinct_rows import distinct_rows
 from fairspan.moments.shifted_rows import ShiftedRows
-from fairspan.moments.wide import distinct_rows
 
 
 def test_equal_rows_are_found_among_near_ones() -> None:

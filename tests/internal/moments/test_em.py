@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from fairspan import GroupMoments
-from fairspan.moments import em, fixed_point, normal_model
+from fairspan.moments import em, fixed_point, normal_model, observed_cells
 from fairspan.moments.normal_model import NormalModel
 from fairspan.rows.group_limit import GroupLimit
 from fairspan.rows.opening import open_rows
@@ -44,7 +44,7 @@ def test_a_pass_can_be_sent_to_another_process():
 
 
 def test_rows_without_a_group_are_counted_over_all_parts():
-    first_pass = em._ObservedAggregator(GroupLimit(), has_classes=False)
+    first_pass = observed_cells.ObservedAggregator(GroupLimit(), has_classes=False)
     parts = []
     for n_lacking in (3, 2):
         groups = [None] * n_lacking + ["a", "b"] * 10
@@ -87,8 +87,9 @@ def test_patterns_of_their_own_take_a_bounded_memory(monkeypatch):
 def test_small_tables_are_read_and_searched_for_patterns_once(monkeypatch):
     rows, groups = incomplete_rows(23, 90, 5, 0.15), ["a", "b", "a"] * 30
     reads, searches = [], []
-    blocks, patterns = em._chunks_by_group, normal_model._missing_patterns
-    monkeypatch.setattr(em, "_chunks_by_group", lambda *a: reads.append(1) or blocks(*a))
+    reader, patterns = observed_cells.ChunkReader, normal_model._missing_patterns
+    chunks = reader.chunks
+    monkeypatch.setattr(reader, "chunks", lambda self: reads.append(1) or chunks(self))
     monkeypatch.setattr(
         normal_model, "_missing_patterns", lambda *a: searches.append(1) or patterns(*a)
     )
@@ -97,7 +98,8 @@ def test_small_tables_are_read_and_searched_for_patterns_once(monkeypatch):
     assert n_passes > 10
     assert len(reads) == len(searches) == 2  # the observed cells and the patterns; one per group
     # Larger tables are read in each pass, so that memory stays bounded.
-    monkeypatch.setattr(em, "_CHUNK_ENTRIES", rows.size - 1)
+    for module in (em, observed_cells):
+        monkeypatch.setattr(module, "CHUNK_ENTRIES", rows.size - 1)
     reads.clear()
     large = GroupMoments.from_rows(rows, groups, on_missing="em")
     assert len(reads) == 1 + large.em_summary.n_passes

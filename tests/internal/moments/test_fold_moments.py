@@ -11,7 +11,7 @@ from case_selection import parametrize_diagonal
 from fairspan import FileRows, GroupMoments
 from fairspan.errors import InvalidInput
 from fairspan.moments.fold_moments import compute_fold_moments, compute_sparse_fold_moments
-from fairspan.moments.wide import SparseMoments
+from fairspan.moments.row_moments import SparseMoments
 from fairspan.rows.folds import Folds
 from fairspan.rows.group_limit import GroupLimit
 from fairspan.rows.opening import open_group_rows, open_rows

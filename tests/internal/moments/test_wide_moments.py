@@ -11,8 +11,9 @@ from fairspan import GroupMoments
 from fairspan.errors import InvalidInput
 from fairspan.moments.compute import MIN_WIDE_FEATURES, compute_moments
 from fairspan.moments.group_moments import compute_group_moments
+from fairspan.moments.row_moments import SparseMoments
 from fairspan.moments.shifted_rows import ShiftedRows
-from fairspan.moments.wide import SparseMoments, WideMoments
+from fairspan.moments.wide import WideMoments
 from fairspan.rows.opening import open_group_rows
 from numpy_reference import (
     assert_moments,
@@ -262,13 +263,13 @@ def test_axes_that_are_not_orthonormal_are_not_used(monkeypatch):
     X, labels = rng.standard_normal((12, 40)), np.arange(12) % 2
     X[11] = X[10] + 1e-9 * rng.standard_normal(40)
     # Whatever is expected of products of rows, what they give is looked at.
-    monkeypatch.setattr("fairspan.moments.wide._MAX_CHOLQR2_LOSS", np.inf)
+    monkeypatch.setattr("fairspan.moments.row_axes._MAX_CHOLQR2_LOSS", np.inf)
     found = wide_moments(X, labels)
     assert not found.row_space.row_weights.size
     assert np.allclose(
         found.row_space.explicit_axes.T @ found.row_space.explicit_axes, np.eye(11), atol=1e-14
     )
-    monkeypatch.setattr("fairspan.moments.wide._MAX_AXES_ERROR", 1e-17)
+    monkeypatch.setattr("fairspan.moments.row_axes._MAX_AXES_ERROR", 1e-17)
     with pytest.raises(InvalidInput, match="Row-space axes"):
         _ = wide_moments(X, labels).row_space
 
@@ -276,7 +277,7 @@ def test_axes_that_are_not_orthonormal_are_not_used(monkeypatch):
 @pytest.mark.usefixtures("low_wide_limit")
 @pytest.mark.parametrize(("condition", "by_products"), [(1e2, True), (1e3, True), (1e7, False)])
 def test_axes_of_nearly_dependent_rows_are_orthonormal(monkeypatch, condition, by_products):
-    monkeypatch.setattr("fairspan.moments.wide._MAX_CHOLQR_LOSS", 0.0)  # always a second round
+    monkeypatch.setattr("fairspan.moments.row_axes._MAX_CHOLQR_LOSS", 0.0)  # always a second round
     rng = np.random.default_rng(1)
     turn, along = (np.linalg.qr(rng.standard_normal((m, 12)))[0] for m in (12, 3000))
     X = (turn * np.geomspace(1.0, 1 / condition, 12)) @ along.T

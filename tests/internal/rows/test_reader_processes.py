@@ -12,7 +12,7 @@ import pytest
 from fairspan import FileRows
 from fairspan.errors import FairspanError
 from fairspan.moments.group_moments import MomentsAggregator
-from fairspan.rows.files.file_rows import block_sigint
+from fairspan.rows.files.parallel import block_sigint
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ import numpy as np
 
 from fairspan.errors import IncompatibleParameters
 from fairspan.formatting.messages import counted
-from fairspan.linalg import scaled_to_one
+from fairspan.linalg import scale_to_one
 from fairspan.parameters import check_number, make_plain
 from fairspan.problem.criteria.criterion import LinearCriterion
 from fairspan.problem.criteria.problem_view import ProblemView
@@ -131,7 +131,7 @@ class EqualError(LinearCriterion):
 
         For such weights w.e is their sum times q.e plus a multiple of the gap.
         """
-        scaled = scaled_to_one(weights)
+        scaled = scale_to_one(weights)
         return scaled if scaled.sum() > 0 else problem.proportions
 
     def lower_bound(

@@ -6,7 +6,7 @@ from typing import ClassVar
 import numpy as np
 
 from fairspan.errors import IncompatibleParameters
-from fairspan.linalg import scaled_to_one
+from fairspan.linalg import scale_to_one
 from fairspan.linalg.rounding import EPS, TINY
 from fairspan.problem.criteria.criterion import Criterion
 from fairspan.problem.criteria.problem_view import ProblemView
@@ -89,7 +89,7 @@ class NashWelfare(Criterion):
 
         For such weights mean log c_g <= log(w.c) - mean log w_g - log k, and w.c <= t_d(M).
         """
-        scaled = scaled_to_one(weights)
+        scaled = scale_to_one(weights)
         min_weight = EPS * float(scaled.max())
         if min_weight > 0:
             return np.maximum(scaled, min_weight)

@@ -8,7 +8,7 @@ import numpy as np
 from fairspan.errors import IncompatibleParameters
 from fairspan.formatting.messages import counted
 from fairspan.linalg.rounding import EIGENVALUE_ROUNDING, ZERO_EIGENVALUE
-from fairspan.moments.wide import RowSpace
+from fairspan.moments.row_space import RowSpace
 from fairspan.parameters import check_integer, check_number, make_plain
 from fairspan.problem.criteria.criterion import Criterion
 from fairspan.problem.directions import equal_means_basis, split_by_variance

@@ -21,7 +21,7 @@ from typing import ClassVar
 from fairspan.errors import IncompatibleParameters
 from fairspan.formatting.messages import counted
 from fairspan.moments.compute import Moments
-from fairspan.moments.wide import RowSpace
+from fairspan.moments.row_space import RowSpace
 from fairspan.problem.criteria.criterion import Criterion
 from fairspan.problem.criteria.linear import TotalError
 from fairspan.problem.directions import central_differences, mean_difference_directions

@@ -7,48 +7,21 @@ of a small file are kept, and further passes take them from memory. Larger files
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from fairspan.rows.files.batch_request import BatchRequest
+
 if TYPE_CHECKING:
     import pyarrow as pa
 
-if TYPE_CHECKING:
     from fairspan.rows.files.table_files import FilePart
 
 # Bytes of batches that are kept (64 MB): a table of a million rows of eight numbers. A process that
 # reads a larger file needs this much more memory until its first pass is over.
 MAX_CACHED_BYTES = 2**26
-
-
-@dataclass(frozen=True)
-class BatchRequest:
-    """Columns to read of a part.
-
-    Attributes
-    ----------
-    columns : tuple of str
-    text_columns : tuple of str
-        Those of the columns that are read as text.
-    """
-
-    columns: tuple[str, ...]
-    text_columns: tuple[str, ...]
-
-    @classmethod
-    def of(cls, columns: Sequence[str], text_columns: Sequence[str]) -> BatchRequest:
-        """Return the request for columns, of which some are read as text."""
-        as_text = tuple(name for name in columns if name in text_columns)
-        return cls(tuple(columns), as_text)
-
-    def includes(self, other: BatchRequest) -> bool:
-        """Return whether batches of this request contain those of another, read the same way."""
-        if not set(other.columns) <= set(self.columns):
-            return False
-        same_columns_as_text = set(self.text_columns).intersection(other.columns)
-        return same_columns_as_text == set(other.text_columns)
 
 
 @dataclass(frozen=True, eq=False)
@@ -85,7 +58,7 @@ class BatchCache:
         cached = self._parts.get(part.path)
         if cached is None or not cached.request.includes(request):
             return None
-        if _state_of(part.path) != cached.file_state:
+        if _file_state(part.path) != cached.file_state:
             return None
         columns = list(request.columns)
         return [batch.select(columns) for batch in cached.batches]
@@ -105,7 +78,7 @@ class BatchCache:
         n_bytes = 0
         # Before reading, so that `find` notices if the file changes meanwhile. None if the state is
         # unknown: changes would go unnoticed, so nothing is kept.
-        file_state = _state_of(part.path)
+        file_state = _file_state(part.path)
         for batch in batches:
             n_bytes += batch.nbytes
             if n_bytes > budget:  # the batches are only passed on from here
@@ -118,7 +91,7 @@ class BatchCache:
             self._parts[part.path] = _CachedPart(request, file_state, kept, n_bytes)
 
 
-def _state_of(path: Path) -> tuple[int, int] | None:
+def _file_state(path: Path) -> tuple[int, int] | None:
     """Return the size of a file and when it was changed; None if it cannot be told."""
     try:
         status = path.stat()

@@ -5,6 +5,7 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -14,6 +15,7 @@ from fairspan.errors import InvalidInput, warn
 from fairspan.formatting.messages import counted
 from fairspan.rows.column_selection import is_numeric_type
 from fairspan.rows.conversion import arrow_to_numpy
+from fairspan.rows.files.batch_request import BatchRequest
 from fairspan.rows.files.csv_errors import (
     check_quotes,
     csv_read_error,
@@ -71,35 +73,42 @@ def read_csv_schema(
                 "Check the file",
             )
         csv_format = _with_delimiter(path, csv_format, start)
-        batch = None  # the first rows, if they are needed
-        # Whether numbers may have a form that Arrow reads as text: the first rows show in which
-        # columns they do.
-        reads_text = _reads_text(csv_format, na_values)
-        with open_csv_reader(path, csv_format, na_values=na_values, only_beginning=True) as reader:
-            schema = reader.schema
-            # A line break in a name suggests a quote that is not closed.
-            if any("\n" in name for name in schema.names):
-                check_quotes(path, csv_format)
-            csv_format = _with_names(path, csv_format, schema.names)
-            # If the header may be a row, it is compared with the first rows.
-            may_be_data = csv_format.header and _may_be_data(schema, csv_format.style)
-            if not csv_format.names and (may_be_data or reads_text):
-                batch = next(iter(reader), None)
-        if csv_format.names:
-            # Open the file again, with these names and without unnamed columns.
-            columns = [name for name in csv_format.names if not name.startswith(_UNNAMED)]
-            with open_csv_reader(
-                path, csv_format, columns, na_values=na_values, only_beginning=True
-            ) as reader:
-                schema = reader.schema
-                batch = next(iter(reader), None)
-        if batch is not None and may_be_data:
-            header_is_data = _header_is_data(batch, csv_format.style)
-            csv_format = replace(csv_format, header_is_data=header_is_data)
-        if batch is not None and reads_text:
-            schema = _with_numbers(schema, batch, csv_format, na_values)
+        return _infer_schema(path, csv_format, na_values)
     except (pa.ArrowInvalid, UnicodeError) as error:
         raise csv_read_error(path, csv_format, error) from error
+
+
+def _infer_schema(
+    path: Path, csv_format: CsvFormat, na_values: NaValues
+) -> tuple[pa.Schema, CsvFormat]:
+    """Return the schema and format of a file whose delimiter is known, from its first rows."""
+    first_rows = None  # if they are needed
+    # Whether numbers may have a form that Arrow reads as text: the first rows show in which columns
+    # they do.
+    reads_text = _reads_text(csv_format, na_values)
+    with open_csv_reader(path, csv_format, na_values=na_values, only_beginning=True) as reader:
+        schema = reader.schema
+        # A line break in a name suggests a quote that is not closed.
+        if any("\n" in name for name in schema.names):
+            check_quotes(path, csv_format)
+        csv_format = _with_names(path, csv_format, schema.names)
+        # If the header may be a row, it is compared with the first rows.
+        may_be_data = csv_format.header and _may_be_data(schema, csv_format.style)
+        if not csv_format.names and (may_be_data or reads_text):
+            first_rows = next(iter(reader), None)
+    if csv_format.names:
+        # Open the file again, with these names and without unnamed columns.
+        columns = [name for name in csv_format.names if not name.startswith(_UNNAMED)]
+        with open_csv_reader(
+            path, csv_format, columns, na_values=na_values, only_beginning=True
+        ) as reader:
+            schema = reader.schema
+            first_rows = next(iter(reader), None)
+    if first_rows is not None and may_be_data:
+        header_is_data = _header_is_data(first_rows, csv_format.style)
+        csv_format = replace(csv_format, header_is_data=header_is_data)
+    if first_rows is not None and reads_text:
+        schema = _with_numbers(schema, first_rows, csv_format, na_values)
     return schema, csv_format
 
 
@@ -194,7 +203,7 @@ def _header_is_data(batch: pa.RecordBatch, style: NumberStyle) -> bool:
         if types.is_string(field.type) and field.name:
             cells = batch.column(position).slice(0, _MAX_COMPARED_ROWS)
             n_names_below += field.name in compute.unique(cells).to_pylist()
-    numbers = [style.number(name) for name in _numeric_names(batch.schema)]
+    numbers = [style.to_number(name) for name in _numeric_names(batch.schema)]
     if n_names_below:
         # A single name may also be a value by chance.
         return bool(numbers) or n_names_below > 1
@@ -233,27 +242,28 @@ def _with_numbers(
     return schema
 
 
-def read_csv_batches(
-    path: Path,
-    csv_format: CsvFormat,
-    schema: pa.Schema,
-    columns: Sequence[str],
-    text_columns: Sequence[str],
-    na_values: NaValues,
-) -> Iterator[pa.RecordBatch]:
-    """Read columns of a CSV file as record batches.
+class CsvTable(NamedTuple):
+    """An opened CSV file.
 
-    Parameters
+    Attributes
     ----------
     path : Path
     csv_format : CsvFormat
         Format with its delimiter.
     schema : pyarrow.Schema
         Inferred schema.
-    columns, text_columns : sequences of str
-        Columns to read, and those of them to keep as text.
     na_values : NaValues
         Codes for missing values.
+    """
+
+    path: Path
+    csv_format: CsvFormat
+    schema: pa.Schema
+    na_values: NaValues
+
+
+def read_csv_batches(table: CsvTable, request: BatchRequest) -> Iterator[pa.RecordBatch]:
+    """Read columns of a CSV file as record batches.
 
     Raises
     ------
@@ -263,53 +273,48 @@ def read_csv_batches(
     n_rows = 0  # rows that Arrow reads before it fails; the second reader skips them
     try:
         # Arrow parses numbers fast, but not with thousands separators.
-        if csv_format.thousands is None:
+        if table.csv_format.thousands is None:
             try:
-                for batch in _iterate_batches(
-                    path, csv_format, schema, columns, text_columns, na_values, parses_text=False
-                ):
+                for batch in _iterate_batches(table, request, parses_text=False):
                     n_rows += batch.num_rows
                     yield batch
                 return
             except pa.ArrowInvalid:
                 # If there are codes, the cell may be one that Arrow does not recognize, such as a
                 # code between spaces: read the rest as text. Otherwise it is not a number.
-                if not na_values:
+                if not table.na_values:
                     raise
-        yield from _iterate_batches(
-            path, csv_format, schema, columns, text_columns, na_values, n_rows, parses_text=True
-        )
+        yield from _iterate_batches(table, request, n_rows, parses_text=True)
     except (pa.ArrowInvalid, UnicodeError) as error:
-        raise csv_read_error(path, csv_format, error, columns) from error
+        raise csv_read_error(table.path, table.csv_format, error, request.columns) from error
 
 
 def _iterate_batches(
-    path: Path,
-    csv_format: CsvFormat,
-    schema: pa.Schema,
-    columns: Sequence[str],
-    text_columns: Sequence[str],
-    na_values: NaValues,
-    first_row: int = 0,
-    *,
-    parses_text: bool,
+    table: CsvTable, request: BatchRequest, first_row: int = 0, *, parses_text: bool
 ) -> Iterator[pa.RecordBatch]:
     """Read columns from the row with index `first_row` on, see :func:`read_csv_batches`.
 
     `parses_text` reads numbers as text and parses them, which takes three times as long, but
     supports all number formats. Unclosed quotes are detected at the end, by counts of the lines.
     """
+    path, csv_format, schema, na_values = table
     # Integers (or nulls) in the first block may be followed by fractions: read them as float64, and
     # warn below if this rounds integers.
     # Labels are read as text, so that "01" and "1" stay different groups.
-    dtypes = {name: schema.field(name).type for name in columns if name not in text_columns}
+    dtypes = {
+        name: schema.field(name).type
+        for name in request.columns
+        if name not in request.text_columns
+    }
     integer_columns = [name for name, dtype in dtypes.items() if types.is_integer(dtype)]
     numeric_columns = [name for name, dtype in dtypes.items() if is_numeric_type(dtype)]
     read_dtypes = dict.fromkeys(numeric_columns, pa.string() if parses_text else pa.float64())
-    read_dtypes |= dict.fromkeys(set(text_columns).intersection(columns), pa.string())
+    read_dtypes |= dict.fromkeys(request.text_columns, pa.string())
     lines = LineCounter(csv_format.comment)
     n_rows = 0
-    with open_csv_reader(path, csv_format, columns, read_dtypes, na_values, lines) as reader:
+    with open_csv_reader(
+        path, csv_format, request.columns, read_dtypes, na_values, lines
+    ) as reader:
         for batch in reader:
             n_before = n_rows
             n_rows += batch.num_rows
@@ -317,7 +322,7 @@ def _iterate_batches(
                 continue
             batch = batch.slice(max(first_row - n_before, 0))
             if parses_text:
-                batch = _parse_columns(batch, path, csv_format, numeric_columns, na_values)
+                batch = _parse_columns(batch, numeric_columns, table)
             _warn_if_integers_rounded(batch, integer_columns, na_values)
             yield batch
     # Arrow silently reads everything after an unclosed quote as one cell. Signs of it are an odd
@@ -335,22 +340,18 @@ def _warn_if_integers_rounded(
 
     Columns with a value beyond the range of 64-bit integers are floats, without a warning.
     """
-    own_codes = dict(na_values.by_column)
+    codes_by_column = dict(na_values.by_column)
     integer_values = {}
     for name in integer_columns:
         # Arrow has replaced codes of all columns by null, but not those of a single column.
-        values = arrow_to_numpy(replace_by_null(batch[name], own_codes.get(name, ())))
+        values = arrow_to_numpy(replace_by_null(batch[name], codes_by_column.get(name, ())))
         if np.fmax.reduce(np.abs(values), initial=0) <= _MAX_INTEGER:
             integer_values[name] = values
     warn_if_rounded(integer_values)
 
 
 def _parse_columns(
-    batch: pa.RecordBatch,
-    path: Path,
-    csv_format: CsvFormat,
-    columns: Collection[str],
-    na_values: NaValues,
+    batch: pa.RecordBatch, columns: Collection[str], table: CsvTable
 ) -> pa.RecordBatch:
     """Parse the numbers in `columns` of a batch, which were read as text; others are unchanged.
 
@@ -359,6 +360,7 @@ def _parse_columns(
     InvalidInput
         A cell is not a number.
     """
+    path, csv_format, _, na_values = table
     arrays = []
     for name, cells in zip(batch.schema.names, batch.columns, strict=True):
         if name not in columns:

@@ -10,7 +10,7 @@ from fairspan.parameters import check_integer
 from fairspan.rows.files.numbers_as_text import THOUSANDS, NumberStyle
 
 # Options of callers; the other fields are detected in the file.
-_SETTINGS = ("delimiter", "decimal", "thousands", "encoding", "comment", "header", "skip_rows")
+_OPTIONS = ("delimiter", "decimal", "thousands", "encoding", "comment", "header", "skip_rows")
 
 
 class CsvOptions(TypedDict, total=False):
@@ -81,7 +81,9 @@ class CsvFormat:
         delimiter = self.delimiter
         if delimiter is not None and not (delimiter.isascii() and len(delimiter) == 1):
             raise InvalidParameter(
-                f"delimiter is {delimiter!r}", "Allowed: a single ASCII character", "Pass one"
+                f"delimiter is {delimiter!r}",
+                "Allowed: a single ASCII character",
+                "Pass one, such as ';'",
             )
         if self.decimal not in (".", ",") or self.decimal == delimiter:
             raise InvalidParameter(
@@ -101,7 +103,9 @@ class CsvFormat:
                 "Correct the name",
             ) from error
         if self.comment == "":
-            raise InvalidParameter("comment is ''", "Allowed: non-empty text", "For example '#'")
+            raise InvalidParameter(
+                "comment is ''", "Allowed: non-empty text", "Pass a prefix, such as '#'"
+            )
 
     def _check_thousands(self) -> None:
         """Check that the thousands separator is known and differs from the decimal point."""
@@ -136,11 +140,11 @@ def csv_format_from(options: CsvOptions | Mapping[str, object]) -> CsvFormat:
     ------
     InvalidParameter
     """
-    unknown = [name for name in options if name not in _SETTINGS]
+    unknown = [name for name in options if name not in _OPTIONS]
     if unknown:
         raise InvalidParameter(
             f"csv has the unknown option {unknown[0]!r}",
-            f"Allowed: {', '.join(map(repr, _SETTINGS))}",
+            f"Allowed: {', '.join(map(repr, _OPTIONS))}",
             "Choose one of these",
         )
     if not isinstance(options.get("header", True), bool):

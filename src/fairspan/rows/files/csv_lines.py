@@ -63,7 +63,7 @@ def iterate_row_lines(
             has_text_after_quote = False
         elif _has_text_after_quote(line, delimiter):
             has_text_after_quote = True
-        n_delimiters, is_open = _scan(line, delimiter, is_open)
+        n_delimiters, is_open = _count_delimiters(line, delimiter, is_open)
         n_cells += n_delimiters
         if not is_open:
             yield RowLines(
@@ -79,7 +79,7 @@ def _has_text_after_quote(line: str, delimiter: str) -> bool:
     return remainder != "" and not remainder.startswith(delimiter)
 
 
-def _scan(line: str, delimiter: str, is_open: bool) -> tuple[int, bool]:
+def _count_delimiters(line: str, delimiter: str, is_open: bool) -> tuple[int, bool]:
     """Count the delimiters outside quotes, and return whether a quoted cell is still open.
 
     As in Arrow, a quote opens a cell only at its beginning, and two quotes in a quoted cell stand

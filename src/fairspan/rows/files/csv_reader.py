@@ -28,9 +28,9 @@ def open_csv_reader(
     path: Path,
     csv_format: CsvFormat,
     columns: Sequence[str] = (),
-    kinds: Mapping[str, pa.DataType] | None = None,
+    column_types: Mapping[str, pa.DataType] | None = None,
     na_values: NaValues = NO_NA_VALUES,
-    lines: "LineCounter | None" = None,
+    line_counter: "LineCounter | None" = None,
     *,
     only_beginning: bool = False,
 ) -> csv.CSVStreamingReader:
@@ -43,17 +43,17 @@ def open_csv_reader(
         Format with its delimiter.
     columns : sequence of str
         Columns to read; all if empty.
-    kinds : mapping of column to pyarrow type, optional
+    column_types : mapping of column to pyarrow type, optional
         Types of columns; other types are inferred from the first block.
     na_values : NaValues
         Those of all columns are read as null; those of single columns are left to the caller.
-    lines : LineCounter, optional
+    line_counter : LineCounter, optional
         Counts quotes and line ends as the file is read.
     only_beginning : bool
         Whether only the schema and the first batch are needed. A reader would otherwise read up to
         32 blocks ahead. It then ends after four blocks, possibly within a row.
     """
-    stream = open_utf8_stream(path, csv_format, lines)
+    stream = open_utf8_stream(path, csv_format, line_counter)
     if only_beginning:
         with stream:
             stream = pa.BufferReader(stream.read(_BEGINNING_BYTES))
@@ -70,7 +70,7 @@ def open_csv_reader(
         parse_options=csv.ParseOptions(delimiter=csv_format.delimiter, newlines_in_values=True),
         convert_options=csv.ConvertOptions(
             include_columns=list(columns),
-            column_types=kinds,
+            column_types=column_types,
             null_values=[*MISSING_TEXTS, *na_values.everywhere],
             strings_can_be_null=True,
             decimal_point=csv_format.decimal,
@@ -79,20 +79,20 @@ def open_csv_reader(
 
 
 def open_utf8_stream(
-    path: Path, csv_format: CsvFormat, lines: "LineCounter | None" = None
+    path: Path, csv_format: CsvFormat, line_counter: "LineCounter | None" = None
 ) -> pa.NativeFile:
     """Open a file as a decompressed UTF-8 stream, without skipped lines and comments.
 
-    The remaining lines are counted by `lines`.
+    The remaining lines are counted by `line_counter`.
     """
     stream = open_decompressed(path)
     if codecs.lookup(csv_format.encoding).name != "utf-8":
         stream = pa.transcoding_input_stream(stream, csv_format.encoding, "utf-8")
     if csv_format.skip_rows:
         stream = pa.TransformInputStream(stream, LineSkipper(csv_format.skip_rows))
-    if csv_format.comment is None and lines is None:
+    if csv_format.comment is None and line_counter is None:
         return stream
-    return pa.TransformInputStream(stream, lines or LineCounter(csv_format.comment))
+    return pa.TransformInputStream(stream, line_counter or LineCounter(csv_format.comment))
 
 
 class LineCounter:

@@ -62,7 +62,7 @@ def read_excel_table(path: Path, csv_format: CsvFormat, na_values: NaValues) -> 
     return pa.Table.from_arrays(columns, names=names)
 
 
-def excel_batches(
+def read_excel_batches(
     path: Path,
     csv_format: CsvFormat,
     schema: pa.Schema,

@@ -5,69 +5,43 @@ Parts are read sequentially or by several processes.
 
 from __future__ import annotations
 
-import os
-import signal
-import threading
-import time
-import warnings
-from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from concurrent.futures.process import BrokenProcessPool
-from contextlib import closing, contextmanager
+from collections.abc import Generator, Iterator, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass, field, replace
-from functools import cache
 from itertools import accumulate
-from multiprocessing import resource_tracker
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar, cast
+from typing import TYPE_CHECKING, cast
 
-from threadpoolctl import threadpool_limits
-
-from fairspan.errors import (
-    Cause,
-    FairspanError,
-    InvalidInput,
-    caller_remedies,
-    import_optional,
-    warn,
-)
-from fairspan.formatting.messages import quoted_cell
+from fairspan.errors import Cause, InvalidInput, caller_remedies, import_optional, warn
 from fairspan.progress import Stage, is_progress_shown
 from fairspan.rows.aggregation import Aggregator, Result, merge_in_order
 from fairspan.rows.blocks import OnMissing, RowBlock, rows_per_block
 from fairspan.rows.column_selection import (
-    MAX_CATEGORIES,
     ColumnRoles,
     ColumnSelection,
     PartitionedColumnRows,
     StreamAdapter,
     column_roles,
-    is_numeric_type,
-    is_text_type,
     python_label_type,
 )
 from fairspan.rows.conversion import arrow_vector_lengths
 from fairspan.rows.error_context import add_error_context, name_rows_in_errors
-from fairspan.rows.files.batch_cache import BatchCache, BatchRequest
+from fairspan.rows.files.batch_cache import BatchCache
+from fairspan.rows.files.batch_request import BatchRequest
+from fairspan.rows.files.parallel import prefetch, results_from_processes
+from fairspan.rows.files.part_errors import OPEN_REMEDIES, advise_on_numbers, explain_part_errors
+from fairspan.rows.files.row_estimate import estimate_n_rows
 from fairspan.rows.frames import BLOCKS_PER_SLICE, batch_to_blocks
 from fairspan.rows.labels import format_list
 from fairspan.rows.metadata import RowMetadata
-from fairspan.rows.row_remedies import python_remedies
 from fairspan.typing import TableLike
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
     from fairspan.rows.files.na_values import NaValues, NaValuesLike
-
-if TYPE_CHECKING:
-    from fairspan.rows.files.number_format_advice import NumberAdvice
-    from fairspan.rows.files.numbers_as_text import NumberStyle
     from fairspan.rows.files.table_files import FilePart
-
-# Default remedies; callers that accept a path replace them by remedies with their own arguments.
-_OPEN_REMEDIES = python_remedies("FileRows.open(..., {})")
 
 
 @dataclass(frozen=True)
@@ -311,7 +285,7 @@ class FileRows(PartitionedColumnRows):
         if n_jobs < 2:
             yield from self._read_sequentially(aggregator, parts)
             return
-        results = _results_from_processes(aggregator, parts, n_jobs)
+        results = results_from_processes(aggregator, parts, n_jobs)
         with Stage(self.stage_name, len(parts), "parts") as stage, closing(results):
             for result in results:
                 stage.advance()
@@ -322,7 +296,7 @@ class FileRows(PartitionedColumnRows):
     ) -> Iterator[Result | None]:
         with self._reading_stage(parts) as stage:
             for part in parts:
-                with _explaining_errors(part):
+                with explain_part_errors(part):
                     yield aggregator.aggregate(replace(part, stage=stage))
 
     def blocks(self) -> Iterator[RowBlock]:
@@ -342,9 +316,9 @@ class FileRows(PartitionedColumnRows):
             # those to read text that looks like numbers.
             with (
                 add_error_context(part.location),
-                caller_remedies(_OPEN_REMEDIES),
+                caller_remedies(OPEN_REMEDIES),
                 name_rows_in_errors(part.line_name),
-                _advising_on_numbers(self),
+                advise_on_numbers(self),
                 explain_read_errors(part.path),
             ):
                 first_row = 0
@@ -359,13 +333,14 @@ class FileRows(PartitionedColumnRows):
 
         `size` is the number of rows of a batch of a Parquet file.
         """
-        columns = self.selection.required_columns
-        text_columns = self.selection.text_columns
-        request = BatchRequest.of(columns, text_columns)  # kept batches must have these columns
+        # Batches in memory must have these columns.
+        request = BatchRequest.from_columns(
+            self.selection.required_columns, self.selection.text_columns
+        )
         cached = self.cache.find(part, request)
         if cached is not None:
             return iter(cached)
-        batches = prefetch(part.batches(self.schema, columns, text_columns, size))
+        batches = prefetch(part.batches(self.schema, request, size))
         return self.cache.fill(part, request, batches)
 
     def _reading_stage(self, parts: Sequence[FileRows]) -> Stage:
@@ -391,31 +366,6 @@ def _header_is_data_error(path: str | Path, names: Sequence[str]) -> InvalidInpu
     )
 
 
-# Bytes that are sampled for the estimate of the number of rows.
-_SAMPLE_BYTES = 1 << 16
-# Suffixes of compressed files and workbooks, whose bytes do not show lines.
-_WITHOUT_ESTIMATE = (".gz", ".bz2", ".zst", ".zip", ".xlsx", ".xlsm")
-# Significant digits of the estimate, so few that it does not look like an exact count.
-_ESTIMATE_DIGITS = 2
-
-
-def estimate_n_rows(paths: Sequence[Path]) -> int | None:
-    """Estimate the number of rows of CSV files from the first lines of one; None if impossible."""
-    try:
-        with paths[0].open("rb") as file:
-            start = file.read(_SAMPLE_BYTES)
-        size = sum(path.stat().st_size for path in paths)
-    except OSError:  # reported when the file is read
-        return None
-    n_lines = start.count(b"\n")
-    # Too few lines to estimate, or compressed.
-    if n_lines < 2 or paths[0].suffix in _WITHOUT_ESTIMATE:
-        return None
-    total = size / len(start) * n_lines - len(paths)  # without header lines
-    n_digits = len(str(int(total)))
-    return int(round(total, _ESTIMATE_DIGITS - n_digits))  # to significant digits
-
-
 class FileAdapter(StreamAdapter):
     """Adapter for paths of files and folders."""
 
@@ -427,332 +377,3 @@ class FileAdapter(StreamAdapter):
         """Open the rows of a file or folder."""
         roles = column_roles(metadata, f"the path {str(X)!r}")
         return FileRows.open_with_roles(cast("str | Path", X), roles, on_missing=on_missing)
-
-
-# Rows of a batch in passes over few columns.
-_BATCH_ROWS = 2**16
-# With fewer rows, identifiers cannot be distinguished from categories.
-_MIN_ROWS_FOR_CHECK = 20
-
-
-def non_numeric_features(rows: FileRows) -> tuple[str, ...]:
-    """Features that are neither numeric nor encoded, such as text or dates."""
-    from pyarrow import types
-
-    numeric = (
-        types.is_integer,
-        types.is_floating,
-        types.is_boolean,
-        types.is_decimal,
-        types.is_null,
-        types.is_fixed_size_list,
-    )
-    return tuple(
-        name
-        for name in rows.selection.features
-        if name not in rows.selection.categories
-        and not any(is_type(rows.schema.field(name).type) for is_type in numeric)
-    )
-
-
-def drop_features(rows: FileRows, columns: tuple[str, ...]) -> FileRows:
-    """Return the rows without these features, which are not numeric, or have no values.
-
-    Raises
-    ------
-    InvalidInput
-        No feature is left.
-    """
-    remaining = tuple(name for name in rows.selection.features if name not in columns)
-    if not remaining:
-        raise InvalidInput(
-            f"{rows.location} has no numeric columns",
-            "Allowed: at least one feature",
-            "Encode text as numbers, or use another table",
-            cause=Cause.NO_NUMERIC_COLUMN,
-        )
-    return replace(rows, selection=replace(rows.selection, features=remaining))
-
-
-def one_hot_encode_text(rows: FileRows) -> FileRows:
-    """One-hot encode all text features; reads the rows once to collect categories.
-
-    Text columns in which all cells are missing are dropped.
-
-    Raises
-    ------
-    InvalidInput
-        A text column has too many distinct values.
-    """
-    columns = tuple(
-        name for name in rows.selection.features if is_text_type(rows.schema.field(name).type)
-    )
-    texts_by_column = _collect_categories(rows, columns) if columns else {}
-    categories = {name: tuple(sorted(texts)) for name, texts in texts_by_column.items() if texts}
-    rows = drop_features(rows, tuple(name for name, texts in texts_by_column.items() if not texts))
-    return replace(rows, selection=replace(rows.selection, categories=categories))
-
-
-def _collect_categories(rows: FileRows, columns: tuple[str, ...]) -> dict[str, list[str]]:
-    """Return the distinct texts of each column, in the order of the rows.
-
-    Raises
-    ------
-    InvalidInput
-        A column has more than `MAX_CATEGORIES` texts, or more than half as many as there are rows.
-    """
-    from pyarrow import compute
-
-    texts_by_column: dict[str, dict[str, None]] = {name: {} for name in columns}
-    n_rows = 0
-    for table in _read_tables(rows, columns):
-        n_rows += len(table)
-        for name, texts in texts_by_column.items():
-            new_texts = compute.unique(table[name].cast("string").drop_null())
-            texts.update(dict.fromkeys(new_texts.to_pylist()))
-            if len(texts) > MAX_CATEGORIES:
-                # Texts this different are names or identifiers rather than categories.
-                raise _identifier_error(name, f"more than {MAX_CATEGORIES:,} distinct texts", texts)
-    for name, texts in texts_by_column.items():
-        if n_rows >= _MIN_ROWS_FOR_CHECK and 2 * len(texts) > n_rows:
-            count = f"{len(texts):,} distinct texts in {n_rows:,} rows"
-            raise _identifier_error(name, count, texts)
-    return {name: list(texts) for name, texts in texts_by_column.items()}
-
-
-def _identifier_error(name: str, count: str, texts: Iterable[str]) -> InvalidInput:
-    # One cell is enough to recognize the column, and texts may be names of people.
-    return InvalidInput(
-        f"Column {name!r} contains {count}, such as {quoted_cell(next(iter(texts)))}",
-        "Allowed: categorical columns with several rows per category",
-        "Exclude it: it looks like a name or an identifier",
-        cause=Cause.IDENTIFIER_COLUMN,
-    )
-
-
-def _read_tables(rows: FileRows, columns: tuple[str, ...]) -> Iterator[pa.Table]:
-    """Read columns as pyarrow Tables."""
-    import pyarrow as pa
-
-    text_columns = rows.selection.text_columns
-    for part in rows.parts:
-        with add_error_context(part.location):
-            for batch in part.batches(rows.schema, columns, text_columns, _BATCH_ROWS):
-                yield pa.Table.from_batches([batch])
-
-
-def first_non_numeric_text(rows: FileRows, column: str) -> tuple[str, str | None]:
-    """Return the location of the first non-numeric text of a column, and the text.
-
-    The location, for messages, is a line of a CSV file or a row of another file. If all texts are
-    numbers, the location is empty and the text None.
-    """
-    from fairspan.rows.files.numbers_as_text import NumberStyle
-
-    for part in rows.parts:
-        style = NumberStyle() if part.csv_format is None else part.csv_format.style
-        index = 0
-        with add_error_context(part.location):
-            batches = part.batches(
-                rows.schema, columns=(column,), text_columns=(column,), size=_BATCH_ROWS
-            )
-            for batch in batches:
-                for text in batch.column(0).cast("string").to_pylist():
-                    if text is not None and not _is_numeric_cell(text, style):
-                        location = part.line_name(index) or f"row {index + 1}"
-                        if len(rows.parts) > 1:
-                            location = f"{location} of {part.path}"
-                        return location, text
-                    index += 1
-    return "", None
-
-
-def _is_numeric_cell(text: str, style: NumberStyle) -> bool:
-    # Arrow trims only blanks and tabs.
-    return text.strip() == text.strip(" \t") and style.is_number(text)
-
-
-def text_batches(rows: FileRows, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
-    """Read columns as text, in pyarrow RecordBatches."""
-    for part in rows.parts:
-        with add_error_context(part.location):
-            for batch in part.batches(rows.schema, columns, columns, _BATCH_ROWS):
-                arrays = [cells.cast("string") for cells in batch.columns]
-                yield batch.from_arrays(arrays, names=list(columns))
-
-
-def advice_on_numbers(rows: FileRows, columns: Sequence[str]) -> dict[str, NumberAdvice]:
-    """Return advice on how to read text columns of CSV files as numbers, by column.
-
-    Columns that do not look like numbers have no entry.
-
-    Parameters
-    ----------
-    rows : FileRows
-    columns : sequence of str
-    """
-    csv_format = rows.parts[0].csv_format  # all parts are read with the same options
-    text_columns = [name for name in columns if is_text_type(rows.schema.field(name).type)]
-    if csv_format is None or not text_columns:
-        return {}
-    from fairspan.rows.files.number_format_advice import number_advice, scan_columns
-
-    missing = {name: rows.parts[0].na_values.for_column(name) for name in rows.schema.names}
-    scanned = scan_columns(text_batches(rows, text_columns), missing)
-    if not any(column.has_numbers for column in scanned.values()):
-        return {}
-    # Advice on one column must be right for the others, too.
-    numeric_columns = [
-        name
-        for name in rows.selection.features
-        if name not in text_columns and is_numeric_type(rows.schema.field(name).type)
-    ]
-    if numeric_columns:
-        scanned |= scan_columns(text_batches(rows, numeric_columns), missing)
-    advice_by_column = {}
-    for name in text_columns:
-        advice = number_advice(scanned, name, csv_format.style, csv_format.delimiter)
-        if advice is not None:
-            advice_by_column[name] = advice
-    return advice_by_column
-
-
-@contextmanager
-def _advising_on_numbers(rows: FileRows) -> Iterator[None]:
-    """Replace the remedy of errors about text columns that can be read as numbers.
-
-    The arguments of these errors are what was received, what is allowed, and the remedy in Python.
-    The advice on the first such column is used; the command line finds it among the details.
-    """
-    try:
-        yield
-    except InvalidInput as error:
-        if error.cause is Cause.TEXT_COLUMN:
-            advice_by_column = advice_on_numbers(rows, non_numeric_features(rows))
-            advice = next(iter(advice_by_column.values()), None)
-            if advice is not None:
-                received, allowed = error.args[:2]
-                error.args = (received, allowed, advice.call)
-                error.cause = Cause.NUMBER_FORMAT
-                error.details = {"advice": advice}
-        raise
-
-
-Item = TypeVar("Item")
-
-# Parts dispatched ahead per process. No more than the pool's own queue holds, or joblib warns about
-# canceled tasks on interruption.
-_PREFETCHED_PARTS = 2
-# Seconds between two checks of a worker whether its parent is alive.
-_POLL_SECONDS = 0.5
-
-
-def _results_from_processes(
-    aggregator: Aggregator[Result], parts: Sequence[FileRows], n_jobs: int
-) -> Generator[Result | None, None, None]:
-    """Aggregate parts in several processes, and yield the result of each in order.
-
-    Each worker gets the id of this process, and exits when this process is killed.
-
-    Raises
-    ------
-    FairspanError
-        A process was killed.
-    """
-    from joblib import Parallel, delayed
-
-    workers = Parallel(
-        n_jobs=n_jobs,
-        return_as="generator",
-        pre_dispatch=_PREFETCHED_PARTS * n_jobs,
-        batch_size=1,
-        max_nbytes=None,  # no memory maps on disk
-    )
-    try:
-        # Workers start with SIGINT blocked: they print no traceback on Ctrl-C, and exit with this
-        # process.
-        with block_sigint():
-            results = workers(
-                delayed(_aggregate_in_worker)(aggregator, part, os.getpid()) for part in parts
-            )
-        try:
-            # Not `yield from`: joblib would warn about unused results.
-            for result in results:  # noqa: UP028
-                yield result
-        finally:
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore")
-                results.close()
-    except BrokenProcessPool as error:
-        raise FairspanError(
-            f"One of the {n_jobs} reader processes was killed, probably for lack of memory",
-            "Allowed: as many processes as fit into memory, each with a partial result and a few "
-            "batches",
-            "Use fewer jobs",
-        ) from error
-
-
-def _aggregate_in_worker(
-    aggregator: Aggregator[Result], part: FileRows, parent: int
-) -> Result | None:
-    _exit_with_parent(parent)
-    # Oversubscribed BLAS threads would be many times slower.
-    with threadpool_limits(1), _explaining_errors(part):
-        return aggregator.aggregate(part)
-
-
-@contextmanager
-def _explaining_errors(part: FileRows) -> Iterator[None]:
-    """Add the location, the names of rows and the remedies of a single part to errors."""
-    with (
-        add_error_context(part.location),
-        caller_remedies(_OPEN_REMEDIES),
-        name_rows_in_errors(part.parts[0].line_name),
-    ):
-        yield
-
-
-@cache
-def _exit_with_parent(parent: int) -> None:
-    """Exit this worker when its parent is killed; nothing else notifies it."""
-
-    def watch() -> None:
-        while os.getppid() == parent:
-            time.sleep(_POLL_SECONDS)
-        os._exit(1)
-
-    threading.Thread(target=watch, daemon=True).start()
-
-
-@contextmanager
-def block_sigint() -> Iterator[None]:
-    """Block SIGINT in this process and in its new children; deliver it on exit."""
-    if not hasattr(signal, "pthread_sigmask"):  # Windows
-        yield
-        return
-    # Starting the resource tracker unblocks SIGINT, so start it first.
-    resource_tracker.ensure_running()
-    original_mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
-    try:
-        yield
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, original_mask)
-
-
-def prefetch(items: Iterable[Item]) -> Iterator[Item]:
-    """Iterate while a thread fetches the next item.
-
-    Decoding and matrix products both release the GIL, so they overlap.
-
-    Examples
-    --------
-    >>> list(prefetch([1, 2, 3]))
-    [1, 2, 3]
-    """
-    iterator = iter(items)
-    end = cast("Item", object())
-    with ThreadPoolExecutor(1) as thread:
-        future = thread.submit(next, iterator, end)
-        while (item := future.result()) is not end:
-            future = thread.submit(next, iterator, end)
-            yield item

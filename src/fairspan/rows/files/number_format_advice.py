@@ -66,7 +66,7 @@ class StyleReading:
     @property
     def value(self) -> str:
         """Number that the cell is in this style."""
-        return f"{self.style.number(self.cell):.15g}"
+        return f"{self.style.to_number(self.cell):.15g}"
 
     @property
     def effect(self) -> str:
@@ -236,7 +236,7 @@ def _readings(
         if cell is not None:
             is_possible = not style.decimal == "," == delimiter
             reading = StyleReading(style, cell, is_possible)
-            reading_by_value.setdefault(style.number(cell), reading)
+            reading_by_value.setdefault(style.to_number(cell), reading)
     return list(reading_by_value.values())
 
 

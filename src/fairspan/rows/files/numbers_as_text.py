@@ -27,7 +27,7 @@ MISSING_TEXTS = (
     *("#N/A N/A", "-1.#IND", "-1.#QNAN", "1.#IND", "1.#QNAN"),
 )
 # Texts in a numeric column that are most likely codes for missing values, in lower case.
-PLACEHOLDERS = frozenset(
+_NUMBER_PLACEHOLDERS = frozenset(
     (
         *("", "?", "-", "--", "---", "\u2013", "\u2014", ".", "..", "*", "x", "na", "n/a", "n.a."),
         *("nan", "null", "nil", "none", "missing", "unknown", "unk", "not available"),
@@ -84,7 +84,7 @@ class NumberStyle:
         # In Python, "$" also matches before a final line break.
         return re.match(self.pattern, stripped) is not None and "\n" not in stripped
 
-    def number(self, text: str) -> float:
+    def to_number(self, text: str) -> float:
         """Parse a number in this style."""
         digits = text.strip()
         if self.thousands:
@@ -177,7 +177,7 @@ class NumberColumn:
             # Arrow does not recognize a code between spaces, so this counts as a placeholder.
             if text in self._missing and raw_text == text:
                 continue
-            if text.lower() in PLACEHOLDERS or text in self._missing:
+            if text.lower() in _NUMBER_PLACEHOLDERS or text in self._missing:
                 if text not in self.placeholders:
                     self.placeholders.append(text)
                 continue

@@ -19,8 +19,9 @@ import pyarrow as pa
 from fairspan.errors import Cause, InvalidInput, warn
 from fairspan.formatting.messages import quoted_label, shown_reason
 from fairspan.rows.column_selection import is_text_type
+from fairspan.rows.files.batch_request import BatchRequest
 from fairspan.rows.files.compression import COMPRESSED_SUFFIXES
-from fairspan.rows.files.csv_files import read_csv_batches, read_csv_schema
+from fairspan.rows.files.csv_files import CsvTable, read_csv_batches, read_csv_schema
 from fairspan.rows.files.csv_format import CsvFormat
 from fairspan.rows.files.csv_reader import line_of_row
 from fairspan.rows.files.na_values import NO_NA_VALUES, NaValues
@@ -91,17 +92,19 @@ class FilePart:
         return None if line is None else f"line {line}"
 
     def batches(
-        self, schema: pa.Schema, columns: Sequence[str], text_columns: Sequence[str], size: int
+        self, schema: pa.Schema, request: BatchRequest, size: int
     ) -> Iterator[pa.RecordBatch]:
         """Read columns as record batches of about `size` rows.
 
-        Columns in `text_columns` are kept as text in formats without types. Columns implied by
+        Text columns of the request are kept as text in formats without types. Columns implied by
         folder names are constant, and codes for missing values become null.
         """
         constants = dict(self.partition_values)
+        columns = request.columns
         stored_columns = [name for name in columns if name not in constants]
+        stored = BatchRequest.from_columns(stored_columns, request.text_columns)
         with explain_read_errors(self.path):
-            for batch in self._read_stored(schema, stored_columns, text_columns, size):
+            for batch in self._read_stored(schema, stored, size):
                 arrays = [
                     pa.repeat(pa.scalar(constants[name]), batch.num_rows)
                     if name in constants
@@ -111,21 +114,21 @@ class FilePart:
                 yield self.na_values.mask(pa.record_batch(arrays, names=list(columns)))
 
     def _read_stored(
-        self, schema: pa.Schema, columns: list[str], text_columns: Sequence[str], size: int
+        self, schema: pa.Schema, request: BatchRequest, size: int
     ) -> Iterator[pa.RecordBatch]:
         """Read columns stored in the file as record batches.
 
         `size` is the number of rows of a batch for Parquet; those of other formats have the sizes
         of the reader or of the file.
         """
+        columns = list(request.columns)
         if self.csv_format is not None:
-            yield from read_csv_batches(
-                self.path, self.csv_format, schema, columns, text_columns, self.na_values
-            )
+            table = CsvTable(self.path, self.csv_format, schema, self.na_values)
+            yield from read_csv_batches(table, request)
         elif self.workbook_format is not None:
-            from fairspan.rows.files.excel_files import excel_batches
+            from fairspan.rows.files.excel_files import read_excel_batches
 
-            yield from excel_batches(
+            yield from read_excel_batches(
                 self.path, self.workbook_format, schema, columns, self.na_values
             )
         elif self.row_group is not None:  # a Parquet file
@@ -204,32 +207,36 @@ def open_file(
             file_format = _detect_format(path)
         if csv_format is not None:
             _check_format_options(path, file_format, csv_format)
-        if file_format == "csv":
-            if csv_format is None:
-                csv_format = CsvFormat()
-            schema, csv_format = read_csv_schema(path, csv_format, na_values)
-            parts = [FilePart(path, csv_format=csv_format)]
-        elif file_format == "parquet":
-            schema, parts = _open_parquet(path)
-        elif file_format == "excel":
-            from fairspan.rows.files.excel_files import read_excel_table
-
-            workbook_format = csv_format or CsvFormat()
-            table = read_excel_table(path, workbook_format, na_values)
-            schema = table.schema
-            parts = [FilePart(path, len(table), workbook_format=workbook_format)]
-        else:
-            schema, parts = _open_arrow(path)
+        schema, parts = _open_format(path, file_format, csv_format, na_values)
         # Columns implied by folder names are not stored in the file, so add them to its schema.
         constants = tuple((name, v) for name, v in partition_values if name not in schema.names)
         for name, value in constants:
             schema = schema.append(pa.field(name, pa.scalar(value).type))
         pandas_index_columns(schema)  # raises for a damaged schema
-    _check_unique_columns(path, schema.names, csv_format)
+    _check_unique_columns(path, schema.names, parts[0].csv_format if parts else None)
     return OpenedTable(
         schema,
         tuple(replace(part, partition_values=constants, na_values=na_values) for part in parts),
     )
+
+
+def _open_format(
+    path: Path, file_format: str, csv_format: CsvFormat | None, na_values: NaValues
+) -> OpenedTable:
+    """Open a file of a known format, with the columns that are stored in it."""
+    if file_format == "csv":
+        schema, detected_format = read_csv_schema(path, csv_format or CsvFormat(), na_values)
+        return OpenedTable(schema, (FilePart(path, csv_format=detected_format),))
+    if file_format == "parquet":
+        return _open_parquet(path)
+    if file_format == "excel":
+        from fairspan.rows.files.excel_files import read_excel_table
+
+        workbook_format = csv_format or CsvFormat()
+        table = read_excel_table(path, workbook_format, na_values)
+        part = FilePart(path, len(table), workbook_format=workbook_format)
+        return OpenedTable(table.schema, (part,))
+    return _open_arrow(path)
 
 
 def _check_format_options(path: Path, file_format: str, csv_format: CsvFormat) -> None:
@@ -240,8 +247,8 @@ def _check_format_options(path: Path, file_format: str, csv_format: CsvFormat) -
     if file_format == "csv":
         return
     if file_format == "excel":
-        plain = replace(csv_format, skip_rows=0, header=True)
-        if plain == CsvFormat():
+        other_options = replace(csv_format, skip_rows=0, header=True)
+        if other_options == CsvFormat():
             return
     raise InvalidInput(
         f"{path} is {_FORMAT_NAMES[file_format]}, which has no such format options",
@@ -278,18 +285,19 @@ def pandas_index_columns(schema: pa.Schema) -> list[str]:
     return [name for name in index if isinstance(name, str)]  # a RangeIndex is not stored
 
 
-def _open_parquet(path: Path) -> tuple[pa.Schema, list[FilePart]]:
+def _open_parquet(path: Path) -> OpenedTable:
     from pyarrow import parquet
 
     with parquet.ParquetFile(path) as file:
         counts = [file.metadata.row_group(i).num_rows for i in range(file.num_row_groups)]
-        return file.schema_arrow, [FilePart(path, n, i) for i, n in enumerate(counts)]
+        parts = tuple(FilePart(path, n, i) for i, n in enumerate(counts))
+        return OpenedTable(file.schema_arrow, parts)
 
 
-def _open_arrow(path: Path) -> tuple[pa.Schema, list[FilePart]]:
+def _open_arrow(path: Path) -> OpenedTable:
     with pa.memory_map(str(path)) as file, pa.ipc.open_file(file) as reader:
         sizes = [reader.get_batch(i).num_rows for i in range(reader.num_record_batches)]
-        return reader.schema, [FilePart(path, sum(sizes))]
+        return OpenedTable(reader.schema, (FilePart(path, sum(sizes)),))
 
 
 def format_from_suffix(path: Path) -> str | None:

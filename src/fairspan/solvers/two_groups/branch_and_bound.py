@@ -141,13 +141,13 @@ class BranchAndBound:
 
     def _add_contact(self, angle: float) -> EdgeEnds:
         """Return the contact with the supporting line at an angle, after recording it."""
-        contact = supporting_contact(self.problem, angle, self._tie_tolerance())
+        contact = supporting_contact(self.problem, angle, self._tie_tol())
         self.supporting_weights.append(contact[0].weights)
         for point in dict.fromkeys(contact):
             self._update_best(point)
         return contact
 
-    def _tie_tolerance(self) -> float:
+    def _tie_tol(self) -> float:
         """Distance within which eigenvalues count as tied; zero before a positive bound is known.
 
         Close eigenvalues count as tied if that changes no score near the best point by much of the

@@ -120,7 +120,7 @@ class Sector:
         return (self.first.angle + self.last.angle) / 2
 
 
-def supporting_contact(problem: Problem, angle: float, tie_tolerance: float = 0.0) -> EdgeEnds:
+def supporting_contact(problem: Problem, angle: float, tie_tol: float = 0.0) -> EdgeEnds:
     """Both ends of the boundary's contact with the supporting line at an angle.
 
     Parameters
@@ -128,7 +128,7 @@ def supporting_contact(problem: Problem, angle: float, tie_tolerance: float = 0.
     problem : Problem
     angle : float
         Angle a of the weights (cos a, sin a) of the two groups, in radians.
-    tie_tolerance : float
+    tie_tol : float
         Distance up to which eigenvalues count as equal to eigenvalue d.
 
     Returns
@@ -140,7 +140,7 @@ def supporting_contact(problem: Problem, angle: float, tie_tolerance: float = 0.
     # Make (1, 0), (0, 1) and the like exact.
     weights = np.array([np.cos(angle), np.sin(angle)])
     weights[np.abs(weights) < 1e-15] = 0.0
-    leading = problem.second_moments.leading(weights, problem.n_components, tie_tolerance)
+    leading = problem.second_moments.leading(weights, problem.n_components, tie_tol)
     errors = problem.errors(leading.vectors)
     if not leading.is_tied:
         point = BoundaryPoint(angle, weights, leading.vectors, errors, errors)
