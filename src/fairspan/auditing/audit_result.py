@@ -262,8 +262,8 @@ class Audit:
         ]
         return {
             # The first of the verdicts, or None without estimates for new rows.
-            "verdict": asdict(self.verdicts[0]) if self.verdicts else None,
-            "verdicts": [asdict(verdict) for verdict in self.verdicts],
+            "verdict": self.verdicts[0].to_dict() if self.verdicts else None,
+            "verdicts": [verdict.to_dict() for verdict in self.verdicts],
             "recommendations": [item.to_dict() for item in self.recommendations],
             "changes": change_records(self.models),
             "level": self.level,

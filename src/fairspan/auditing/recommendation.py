@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from typing import Literal
 
+from fairspan.auditing.advice import Advice
 from fairspan.auditing.group_effects import EffectKind, GroupEffect
 from fairspan.auditing.intervals import Estimate
 from fairspan.rows.labels import Label
@@ -97,7 +98,7 @@ class Recommendation:
         recommended.
     baseline : str
         Name of ordinary PCA.
-    text : str
+    advice : Advice
         The recommendation with its reason.
     compared : tuple of ComparedModel
         Ordinary PCA, followed by the fair models that have estimates.
@@ -112,10 +113,15 @@ class Recommendation:
     model: str | None
     leading_model: str
     baseline: str
-    text: str
+    advice: Advice
     compared: tuple[ComparedModel, ...]
     questioned_by: tuple[str, ...] = ()
     tied_models: tuple[str, ...] = ()
+
+    @property
+    def text(self) -> str:
+        """The recommendation with its reason, as text."""
+        return self.advice.text
 
     def __str__(self) -> str:
         return self.text

@@ -5,6 +5,7 @@ Which model is recommended is decided in :mod:`fairspan.auditing.recommendation_
 
 from collections.abc import Sequence
 
+from fairspan.auditing.advice import Advice
 from fairspan.auditing.effect_sentences import describe_shown_effects, explain_heavy_tails
 from fairspan.auditing.findings.finding import Finding
 from fairspan.auditing.group_names import ascii_share, quote_group
@@ -18,14 +19,16 @@ _MAX_NAMED = 3
 _MIN_LIMIT = 0.001
 
 
-def advise_pca_without_harm(pca: ComparedModel) -> str:
+def advise_pca_without_harm(pca: ComparedModel) -> Advice:
     """Advise ordinary PCA, since it does no material harm."""
-    return f"Use {pca.model}: the upper limit of any loss is {_limit_share(pca)} of the variance."
+    return Advice(
+        f"Use {pca.model}: the upper limit of any loss is {_limit_share(pca)} of the variance."
+    )
 
 
-def advise_pca_without_rival(pca: ComparedModel) -> str:
+def advise_pca_without_rival(pca: ComparedModel) -> Advice:
     """Advise ordinary PCA, since no fair model is estimated to have a smaller largest loss."""
-    return (
+    return Advice(
         f"Use {pca.model}: under no fair model is the largest loss of a group estimated to be "
         f"smaller than under {pca.model}, {_describe_estimate(pca)} (at most "
         f"{_limit_share(pca)}).{_describe_unknown(pca)}"
@@ -34,56 +37,59 @@ def advise_pca_without_rival(pca: ComparedModel) -> str:
 
 def advise_fair_model(
     model: ComparedModel, pca: ComparedModel, n_compared: int, tied: Sequence[ComparedModel]
-) -> str:
+) -> Advice:
     """Advise a fair model under which no group pays, with the largest loss under it and PCA.
 
     The verdict states the costs. Models that are `tied` are not shown to have a larger loss.
     """
     text = f"Use {model.full_name}: {_describe_losses(model, pca)}{_describe_open_loss(model)}."
     if n_compared <= 2:
-        return text
+        return Advice(text)
     text += f" Of the {n_compared} models compared, this estimate is the smallest"
     if not tied:
-        return f"{text}."
+        return Advice(f"{text}.")
     names = join_truncated([each.full_name for each in tied])
-    return f"{text}, but {names} {verb_form(len(tied), 'is', 'are')} not shown to be worse."
+    return Advice(f"{text}, but {names} {verb_form(len(tied), 'is', 'are')} not shown to be worse.")
 
 
-def advise_no_model(model: ComparedModel) -> str:
+def advise_no_model(model: ComparedModel) -> Advice:
     """State that no model is recommended, with who gains and who pays under the leading one."""
     gains = model.effects_of_kind("gain")
     shown = (*gains, *model.effects_of_kind("cost"))
     effects = describe_shown_effects(shown, model.materiality)
     text = f"No model is recommended: under {model.full_name}, {effects}"
     if not gains:
-        return f"{text}, and no group is shown to gain. Keep PCA or use more dimensions."
-    return f"{text}. If you accept the cost, use {model.full_name} and report it."
+        text += ", and no group is shown to gain. Keep PCA or use more dimensions."
+        return Advice(text, suggests_more_dimensions=True)
+    return Advice(f"{text}. If you accept the cost, use {model.full_name} and report it.")
 
 
-def advise_other_criterion(fair_models: Sequence[ComparedModel]) -> str:
+def advise_other_criterion(fair_models: Sequence[ComparedModel]) -> Advice:
     """State that all fair models aim at equal errors, so that none is recommended."""
     names = ", ".join(model.model for model in fair_models)
-    return (
+    return Advice(
         f"Whether equal errors are worth a loss is a value judgment, so {names} is shown but not "
         "recommended. To lower losses, compare a model by minimax loss."
     )
 
 
-def explain_close_limits(model: ComparedModel, pca: ComparedModel) -> str:
+def explain_close_limits(model: ComparedModel, pca: ComparedModel) -> Advice:
     """Explain that a model helps, but that its limit of the largest loss is not smaller."""
     gains = describe_shown_effects(model.effects_of_kind("gain"), model.materiality)
-    return (
-        f"{_keep_pca(pca)} Under {model.full_name}, {gains}, and {_describe_losses(model, pca)}: "
-        "how large a loss may be is not known better than without it."
+    return _keep_pca(
+        pca,
+        f"Under {model.full_name}, {gains}, and {_describe_losses(model, pca)}: how large a loss "
+        "may be is not known better than without it.",
     )
 
 
-def explain_larger_loss(model: ComparedModel, pca: ComparedModel) -> str:
+def explain_larger_loss(model: ComparedModel, pca: ComparedModel) -> Advice:
     """Explain that a model helps, but that its largest loss is not estimated to be smaller."""
     gains = describe_shown_effects(model.effects_of_kind("gain"), model.materiality)
-    return (
-        f"{_keep_pca(pca)} Under {model.full_name}, {gains}, but the largest loss of a group is "
-        f"estimated at {_describe_estimates(model, pca)}."
+    return _keep_pca(
+        pca,
+        f"Under {model.full_name}, {gains}, but the largest loss of a group is estimated at "
+        f"{_describe_estimates(model, pca)}.",
     )
 
 
@@ -91,7 +97,7 @@ def explain_undecided(
     model: ComparedModel,
     pca: ComparedModel,
     helpful: Sequence[ComparedModel],
-) -> str:
+) -> Advice:
     """Explain why the model with the smallest estimate of the largest loss is not recommended.
 
     `helpful` are other models that help without a material cost.
@@ -100,24 +106,27 @@ def explain_undecided(
     if model.possible_costs:
         reason = _describe_possible_costs(model)
     losses = _describe_losses(model, pca)
-    text = f"{_keep_pca(pca)} Under {model.full_name}, {losses}, but {reason}."
-    if not helpful:
-        return text
-    smallest = min(helpful, key=lambda each: each.expected_largest_loss)
-    return (
-        f"{text} Without a material cost, {smallest.full_name} lowers the estimate of the largest "
-        f"loss to {_describe_estimate(smallest)} (at most {_limit_share(smallest)})."
-    )
+    text = f"Under {model.full_name}, {losses}, but {reason}."
+    if helpful:
+        smallest = min(helpful, key=lambda each: each.expected_largest_loss)
+        text += (
+            f" Without a material cost, {smallest.full_name} lowers the estimate of the largest "
+            f"loss to {_describe_estimate(smallest)} (at most {_limit_share(smallest)})."
+        )
+    return _keep_pca(pca, text)
 
 
-def question_by_finding(finding: Finding) -> str:
+def question_by_finding(finding: Finding) -> Advice:
     """State that nothing is recommended before the remedy of a finding about the data."""
-    return f"Recommend no model yet: {finding.caveat} ({finding.code}). {finding.remedy}"
+    return Advice(f"Recommend no model yet: {finding.caveat} ({finding.code}). {finding.remedy}")
 
 
-def _keep_pca(pca: ComparedModel) -> str:
-    """State that no fair model is recommended, and what to do instead."""
-    return f"Keep {pca.model} or use more dimensions; no fair model is recommended."
+def _keep_pca(pca: ComparedModel, reason: str) -> Advice:
+    """Advise what to do instead of using a fair model, with the reason why none is recommended."""
+    return Advice(
+        f"Keep {pca.model} or use more dimensions; no fair model is recommended. {reason}",
+        suggests_more_dimensions=True,
+    )
 
 
 def _describe_possible_costs(model: ComparedModel) -> str:

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from typing import Literal
 
+from fairspan.auditing.advice import Advice
 from fairspan.rows.labels import Label
 
 VerdictKind = Literal[
@@ -30,7 +31,7 @@ class Verdict:
         One of the ten kinds.
     summary : str
         Summary of the evidence.
-    recommendation : str
+    advice : Advice
         Recommended action.
     model : str
         Name of the fair model, or of the only model.
@@ -42,11 +43,28 @@ class Verdict:
 
     kind: VerdictKind
     summary: str
-    recommendation: str
+    advice: Advice
     model: str
     groups: tuple[Label, ...] = ()
     n_agreeing: int = 1
     n_repeats: int = 1
+
+    @property
+    def recommendation(self) -> str:
+        """Recommended action, as text."""
+        return self.advice.text
+
+    def to_dict(self) -> dict[str, object]:
+        """Return JSON-serializable values."""
+        return {
+            "kind": self.kind,
+            "summary": self.summary,
+            "recommendation": self.recommendation,
+            "model": self.model,
+            "groups": list(self.groups),
+            "n_agreeing": self.n_agreeing,
+            "n_repeats": self.n_repeats,
+        }
 
     def __str__(self) -> str:
         text = self.kind[0].upper() + self.kind[1:]

@@ -7,6 +7,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import replace
 
+from fairspan.auditing.advice import Advice
 from fairspan.auditing.effect_sentences import describe_changes, describe_rise, format_points
 from fairspan.auditing.findings.finding import Finding
 from fairspan.auditing.group_effects import GroupEffect
@@ -44,7 +45,7 @@ def state_harm_without_repair(model: ModelResult, harmed: Sequence[GroupResult])
     return Verdict(
         kind="harm, no repair tried",
         summary=describe_harm(model, harmed),
-        recommendation="Fit a FairPCA to the same rows and audit both models.",
+        advice=Advice("Fit a FairPCA to the same rows and audit both models."),
         model=model.name,
         groups=labels_of(harmed),
     )
@@ -58,7 +59,7 @@ def state_harmful_repair(comparison: ModelComparison) -> Verdict:
         "no material harm, repair harms",
         f"The repair itself does harm: under {fair}, {_describe_harm(comparison.newly_harmed)}, "
         f"while {pca} is not shown to harm any group.",
-        f"Do not use {fair} in place of {pca}.",
+        Advice(f"Do not use {fair} in place of {pca}."),
         comparison.fair.name,
         labels_of(comparison.newly_harmed),
     )
@@ -77,8 +78,11 @@ def state_shifting_repair(comparison: ModelComparison) -> Verdict:
         "harm, repair shifts it",
         f"{_describe_harm_by_pca(comparison)} Under {fair}, "
         f"{_describe_harm(comparison.newly_harmed)}, which {pca} is not shown to harm.{also}",
-        "The repair is not better for everybody. Choose another criterion or more dimensions, or "
-        "report which groups bear the cost and why.",
+        Advice(
+            "The repair is not better for everybody. Choose another criterion or more dimensions, "
+            "or report which groups bear the cost and why.",
+            suggests_more_dimensions=True,
+        ),
         comparison.fair.name,
         labels_of(comparison.newly_harmed),
     )
@@ -93,7 +97,10 @@ def state_unstable_repair(comparison: ModelComparison) -> Verdict:
         f"{fair} itself is unstable: refitted to other rows, it could raise the error of "
         f"{worst_name} as well as lower it. Consider {STABILIZING_CHANGES}. "
         f"{_describe_harm_by_pca(comparison)}",
-        f"Try {STABILIZING_CHANGES}, and audit again; until then do not claim that {fair} helps.",
+        Advice(
+            f"Try {STABILIZING_CHANGES}, and audit again; until then do not claim that {fair} "
+            "helps."
+        ),
         comparison.fair.name,
         comparison.labels_harmed_by_pca,
     )
@@ -108,7 +115,10 @@ def state_worsening_repair(comparison: ModelComparison) -> Verdict:
     return Verdict(
         "harm, repair makes it worse",
         f"{_describe_harm_by_pca(comparison)} Under {fair}, {rise}.",
-        f"Do not use {fair}. Keep {pca}, choose another criterion, or use more dimensions.",
+        Advice(
+            f"Do not use {fair}. Keep {pca}, choose another criterion, or use more dimensions.",
+            suggests_more_dimensions=True,
+        ),
         comparison.fair.name,
         comparison.labels_harmed_by_pca,
     )
@@ -122,7 +132,10 @@ def state_useless_repair(comparison: ModelComparison) -> Verdict:
         "harm, repair not shown to help",
         f"{_describe_harm_by_pca(comparison)} Under {fair}, the error of {worst_name} is not shown "
         f"to decrease on new rows{_open_change(comparison.worst_under_fair)}.",
-        f"Keep {comparison.pca.name}, choose another criterion, or use more dimensions.",
+        Advice(
+            f"Keep {comparison.pca.name}, choose another criterion, or use more dimensions.",
+            suggests_more_dimensions=True,
+        ),
         comparison.fair.name,
         comparison.labels_harmed_by_pca,
     )
@@ -208,8 +221,10 @@ def add_harm_by_repair(verdict: Verdict, comparison: ModelComparison) -> Verdict
         verdict,
         summary=f"The repair itself does harm: under {fair}, "
         f"{_describe_harm(comparison.newly_harmed)}. {verdict.summary}",
-        recommendation=f"Do not use {fair} in place of {comparison.pca.name}. "
-        f"{verdict.recommendation}",
+        advice=replace(
+            verdict.advice,
+            text=f"Do not use {fair} in place of {comparison.pca.name}. {verdict.advice}",
+        ),
         groups=(*labels_of(comparison.newly_harmed), *verdict.groups),
     )
 
@@ -226,8 +241,11 @@ def state_costly_repair(comparison: ModelComparison) -> Verdict:
     return Verdict(
         kind="harm, repair at a cost",
         summary=summary,
-        recommendation=f"No model is recommended. If you accept the cost, use {fair.full_name} "
-        "and report it. Otherwise choose another criterion or more dimensions.",
+        advice=Advice(
+            f"No model is recommended. If you accept the cost, use {fair.full_name} and report it. "
+            "Otherwise choose another criterion or more dimensions.",
+            suggests_more_dimensions=True,
+        ),
         model=fair.name,
         groups=comparison.labels_harmed_by_pca,
     )
@@ -258,8 +276,10 @@ def state_possible_cost(comparison: ModelComparison) -> Verdict:
     return Verdict(
         kind="harm, repair at a possible cost",
         summary=summary,
-        recommendation=f"If you accept such a cost, use {fair.full_name} and report it. Otherwise "
-        "collect more rows of those who may pay.",
+        advice=Advice(
+            f"If you accept such a cost, use {fair.full_name} and report it. Otherwise collect "
+            "more rows of those who may pay."
+        ),
         model=fair.name,
         groups=comparison.labels_harmed_by_pca,
     )
@@ -292,7 +312,7 @@ def state_helpful_repair(comparison: ModelComparison) -> Verdict:
     return Verdict(
         kind="harm, repair helps",
         summary=f"{summary}.",
-        recommendation=f"Use {comparison.fair.full_name}.",
+        advice=Advice(f"Use {comparison.fair.full_name}."),
         model=comparison.fair.name,
         groups=comparison.labels_harmed_by_pca,
     )
@@ -368,8 +388,10 @@ def state_unstable_pca(
         summary=f"{pca.name} itself is unstable: whether it harms "
         f"{alternatives_with_counts(unstable)} "
         f"depends on the rows it is fitted to. Consider {STABILIZING_CHANGES}.",
-        recommendation=f"Try {STABILIZING_CHANGES}, and audit again; until then claim neither harm "
-        "nor fairness.",
+        advice=Advice(
+            f"Try {STABILIZING_CHANGES}, and audit again; until then claim neither harm nor "
+            "fairness."
+        ),
         model=name,
         groups=labels_of(inconclusive),
     )
@@ -389,7 +411,7 @@ def state_too_few_rows(pca: ModelResult, name: str, inconclusive: Sequence[Group
         summary=f"These rows do not suffice to decide whether {pca.name} harms "
         f"{alternatives_with_counts(inconclusive)}{reason}.{describe_detectable_losses(inconclusive)}"
         f"{_describe_unidentified(pca, inconclusive)}",
-        recommendation=f"{remedy}; until then claim neither harm nor fairness.",
+        advice=Advice(f"{remedy}; until then claim neither harm nor fairness."),
         model=name,
         groups=labels_of(inconclusive),
     )
@@ -421,7 +443,7 @@ def state_no_harm(pca: ModelResult, name: str, level: float) -> Verdict:
         summary += f" The loss of {quote_groups(minor)} is above zero but immaterial."
     elif minor:
         summary += f" The losses of {quote_groups(minor)} are above zero but immaterial."
-    return Verdict("no material harm", summary, f"Use {pca.name}.", name)
+    return Verdict("no material harm", summary, Advice(f"Use {pca.name}."), name)
 
 
 def state_misleading_data(
@@ -442,7 +464,7 @@ def state_misleading_data(
         verdict,
         kind="inconclusive",
         summary=f"No group has a material loss in these figures, but {_join_caveats(findings)}.",
-        recommendation=f"{misleading.stated_remedy or misleading.remedy} Then audit again.",
+        advice=Advice(f"{misleading.stated_remedy or misleading.remedy} Then audit again."),
     )
 
 
@@ -463,7 +485,7 @@ def add_caveats(verdict: Verdict, findings: Sequence[Finding]) -> Verdict:
     return replace(
         verdict,
         summary=f"{verdict.summary} Caveat: {_join_caveats(findings)}.",
-        recommendation=advice,
+        advice=replace(verdict.advice, text=advice),
     )
 
 

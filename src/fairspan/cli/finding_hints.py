@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from fairspan.auditing.advice import Advice
 from fairspan.auditing.findings.finding import Finding, Setting
 from fairspan.auditing.verdict import Verdict
 
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
     from fairspan.auditing.audit_result import Audit
     from fairspan.report.report import Report
 
-_REPAIR_ADVICE = (
+_REPAIR_ADVICE = Advice(
     "Compare it with a fair model: fairspan audit --repair fits one and audits both, and fairspan "
     "fit saves it."
 )
@@ -73,8 +74,9 @@ def with_command_hint(finding: Finding) -> Finding:
 def _verdict_in_command_terms(verdict: Verdict) -> Verdict:
     """Return the verdict with a recommendation that names commands."""
     if verdict.kind == "harm, no repair tried":
-        return replace(verdict, recommendation=_REPAIR_ADVICE)
-    return replace(verdict, recommendation=in_command_terms(verdict.recommendation))
+        return replace(verdict, advice=_REPAIR_ADVICE)
+    text = in_command_terms(verdict.advice.text)
+    return replace(verdict, advice=replace(verdict.advice, text=text))
 
 
 def in_command_terms(text: str) -> str:

@@ -201,7 +201,8 @@ def group_by_outcome(verdicts: Sequence[Verdict]) -> list[CriteriaOutcome]:
 
     Examples
     --------
-    >>> verdicts = [Verdict("harm, repair shifts it", "", "", name) for name in ("a", "b")]
+    >>> kind = "harm, repair shifts it"
+    >>> verdicts = [Verdict(kind, "", Advice(""), name) for name in ("a", "b")]
     >>> [(outcome.models, outcome.phrase) for outcome in group_by_outcome(verdicts)]
     [(('a', 'b'), 'harm a group that PCA is not shown to harm')]
     """

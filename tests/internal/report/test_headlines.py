@@ -9,6 +9,7 @@ import pytest
 
 import fairspan as fs
 from case_selection import mark_most_slow
+from fairspan.auditing.advice import Advice
 from fairspan.auditing.intervals import Estimate
 from fairspan.auditing.verdict import Verdict, VerdictKind
 from fairspan.formatting.numbers import format_share
@@ -52,7 +53,7 @@ def with_verdict(report, kind, states, changes, groups=()):
         estimate = Estimate(*(limit * group.observed_total_variance for limit in limits))
         figures.append({"state": state, "expected_change": estimate})
     report = replace_figures(report, 1, figures)
-    verdict = Verdict(kind, "The evidence.", "The advice.", report.main.name, groups)
+    verdict = Verdict(kind, "The evidence.", Advice("The advice."), report.main.name, groups)
     others = report.audit.verdicts[1:]
     return replace(report, audit=replace(report.audit, verdicts=(verdict, *others)))
 
@@ -100,7 +101,7 @@ def test_the_headline_names_who_is_harmed_and_who_pays_and_nobody_else(report_of
 
 def test_outcomes_count_every_criterion_once_and_contradict_none():
     kinds = [kind for kind in get_args(VerdictKind) if kind.startswith("harm, repair")]
-    verdicts = [Verdict(kind, "", "", f"{kind} {i}") for kind in kinds for i in range(2)]
+    verdicts = [Verdict(kind, "", Advice(""), f"{kind} {i}") for kind in kinds for i in range(2)]
     outcomes = group_by_outcome(verdicts)
     models = [model for outcome in outcomes for model in outcome.models]
     assert sorted(models) == sorted(verdict.model for verdict in verdicts)
@@ -138,7 +139,7 @@ def test_the_advice_names_the_dimensions_without_harm(report_of_three, is_harmle
         assert advice.startswith("At none of the evaluated numbers of dimensions that reduce the")
     helpful = with_verdict(report, "harm, repair helps", (HARMED_THIRD,) * 2, (0, 0, -0.1))
     assert sentence_words("dimension_advice", helpful) == ""
-    verdict = replace(helpful.verdict, recommendation="Keep PCA or use more dimensions.")
+    verdict = replace(helpful.verdict, advice=Advice("Larger.", suggests_more_dimensions=True))
     useless = replace(helpful, audit=replace(helpful.audit, verdicts=(verdict,)))
     # No more than the two dimensions of the report, and fewer than all five.
     assert sentence_words("dimension_advice", useless).startswith(
@@ -165,14 +166,18 @@ def test_the_section_on_repair_says_of_every_criterion_what_it_does(report_of_th
     names = [model.name for model in report.audit.models[1:]]
     assert len(names) == 2
     kinds = ["harm, repair not shown to help", "harm, repair helps"]
-    verdicts = [Verdict(kind, "", "", name) for kind, name in zip(kinds, names, strict=True)]
+    verdicts = [
+        Verdict(kind, "", Advice(""), name) for kind, name in zip(kinds, names, strict=True)
+    ]
     report = replace(report, audit=replace(report.audit, verdicts=tuple(verdicts)))
     assert sentence_words("expected_criteria_lead", report) == (
         f"Only {names[1]} helps 'cid', which PCA harms, at no material cost to others."
     )
     # A criterion that shifts the harm may help the group that PCA harms.
     kinds = ["harm, repair not shown to help", "harm, repair shifts it"]
-    shifting = [Verdict(kind, "", "", name) for kind, name in zip(kinds, names, strict=True)]
+    shifting = [
+        Verdict(kind, "", Advice(""), name) for kind, name in zip(kinds, names, strict=True)
+    ]
     shifted = replace(report, audit=replace(report.audit, verdicts=tuple(shifting)))
     assert sentence_words("expected_criteria_lead", shifted) == (
         "None of 2 criteria is shown to help 'cid', which PCA harms, without harming another group."
