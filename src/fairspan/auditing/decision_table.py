@@ -4,6 +4,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from fairspan.auditing.decision_notes import decision_note, separate_losses_note
 from fairspan.auditing.estimates import STATE_MEANINGS, State
 from fairspan.auditing.group_effects import EffectKind, GroupEffect
 from fairspan.auditing.group_names import format_group
@@ -117,7 +118,7 @@ def decision_table(
 
     A baseline has the loss of each group with its state; a fair model has the change in the error
     of the group and whether it gains or pays, followed by the loss that is left and its state.
-    Cells of harmed groups are emphasized. `decision_note` explains the words.
+    Cells of harmed groups are emphasized. Notes explain the words, and where intervals disagree.
 
     Parameters
     ----------
@@ -151,18 +152,8 @@ def decision_table(
         "and those of changes each."
     )
     rules = tuple((i, "") for i in first_rows[1:])
-    return Table(caption, tuple(columns), rules, notes=(decision_note(materiality),))
-
-
-def decision_note(materiality: float) -> str:
-    """Explain the sign of the changes in the table, and the words after them."""
-    threshold = format_level(materiality)
-    return (
-        "A change below zero is a gain: less of the group is lost. Above zero, the group pays: a "
-        f"cost if the estimate is above the threshold of {threshold}, otherwise a small cost. "
-        "Where the interval contains zero, neither is shown: no material cost if a cost above "
-        "the threshold is ruled out, unclear if it is not."
-    )
+    notes = (decision_note(materiality), separate_losses_note(models))
+    return Table(caption, tuple(columns), rules, notes=tuple(filter(None, notes)))
 
 
 def _decision_cell(decision: Decision, decimals: int, materiality: float) -> Cell:

@@ -12,16 +12,19 @@ from fairspan.auditing.group_effects import group_effects
 from fairspan.auditing.recommendation import ComparedModel, Recommendation, RecommendationKind
 from fairspan.auditing.recommendation_sentences import (
     advise_fair_model,
-    advise_no_model,
     advise_other_criterion,
     advise_pca_without_harm,
     advise_pca_without_rival,
     explain_close_limits,
+    explain_costs,
     explain_larger_loss,
     explain_undecided,
+    explain_unneeded,
+    keep_pca,
+    offer_costly_model,
     question_by_finding,
 )
-from fairspan.auditing.results import ModelResult, has_no_material_harm
+from fairspan.auditing.results import ModelResult, harmed_groups, has_no_material_harm
 from fairspan.auditing.verdict import VerdictKind
 
 
@@ -58,10 +61,11 @@ _HELPFUL_KINDS = frozenset[VerdictKind](
 
 @dataclass(frozen=True)
 class _Choice:
-    """Kind and advice of a recommendation, and the name of the recommended model if any."""
+    """Kind and advice of a recommendation, with the model to use or the reason for none."""
 
     kind: RecommendationKind
     advice: Advice
+    reason: str = ""
     model: str | None = None
 
 
@@ -90,6 +94,7 @@ def recommend(comparison: Comparison) -> Recommendation | None:
         baseline=comparison.pca.name,
         advice=choice.advice,
         compared=compared,
+        reason=choice.reason,
         tied_models=tuple(model.model for model in tied),
     )
 
@@ -105,6 +110,7 @@ def question_recommendation(
         kind="undecided",
         model=None,
         advice=question_by_finding(doubts[0]),
+        reason="",
         tied_models=(),
         questioned_by=tuple(finding.code for finding in doubts),
     )
@@ -137,24 +143,30 @@ def _choose(
     """Choose the advice, given the model with the smallest estimate of the largest loss."""
     pca, *fair_models = compared
     if has_no_material_harm(comparison.pca, comparison.materiality):
-        return _Choice("use model", advise_pca_without_harm(pca), pca.model)
+        return _Choice("use model", advise_pca_without_harm(pca), model=pca.model)
     if fair_models and all(model.favors_equal_errors for model in fair_models):
         return _Choice("undecided", advise_other_criterion(fair_models))
     kinds = comparison.verdict_kinds
     if leading is pca:
         helpful = [model for model in fair_models if kinds[model.model] == "harm, repair helps"]
         if helpful:
-            return _Choice("undecided", explain_larger_loss(helpful[0], pca))
-        return _Choice("use model", advise_pca_without_rival(pca), pca.model)
+            return _Choice("undecided", keep_pca(pca), explain_larger_loss(helpful[0], pca))
+        return _Choice("use model", advise_pca_without_rival(pca), model=pca.model)
     if leading.effects_of_kind("cost"):
-        return _Choice("no model, a group pays", advise_no_model(leading))
+        advice = offer_costly_model(leading) if leading.effects_of_kind("gain") else keep_pca(pca)
+        return _Choice("no model, a group pays", advice, explain_costs(leading))
     if kinds[leading.model] == "harm, repair helps":
         if leading.largest_loss_limit >= pca.largest_loss_limit:
-            return _Choice("undecided", explain_close_limits(leading, pca))
-        advice = advise_fair_model(leading, pca, len(compared), tied)
-        return _Choice("use model", advice, leading.model)
+            reason = explain_close_limits(leading, pca, fair_models)
+            return _Choice("undecided", keep_pca(pca), reason)
+        advice = advise_fair_model(leading, pca, fair_models, tied)
+        return _Choice("use model", advice, model=leading.model)
     helpful = [model for model in fair_models if kinds[model.model] == "harm, repair helps"]
-    return _Choice("undecided", explain_undecided(leading, pca, helpful))
+    if harmed_groups(comparison.pca):
+        reason = explain_undecided(leading, pca, fair_models, helpful)
+    else:
+        reason = explain_unneeded(leading, pca, fair_models)
+    return _Choice("undecided", keep_pca(pca), reason)
 
 
 def _compared_model(model: ModelResult, materiality: float) -> ComparedModel:

@@ -4,7 +4,12 @@ from dataclasses import dataclass
 from typing import Literal
 
 from fairspan.auditing.advice import Advice
+from fairspan.formatting.terminal import wrap_text
 from fairspan.rows.labels import Label
+
+_INDENT = "  "
+# Below the text of a numbered step.
+_STEP_INDENT = _INDENT + " " * len("1. ")
 
 VerdictKind = Literal[
     "harm, repair shifts it",
@@ -60,14 +65,31 @@ class Verdict:
             "kind": self.kind,
             "summary": self.summary,
             "recommendation": self.recommendation,
+            "steps": list(self.advice.steps),
             "model": self.model,
             "groups": list(self.groups),
             "n_agreeing": self.n_agreeing,
             "n_repeats": self.n_repeats,
         }
 
-    def __str__(self) -> str:
+    @property
+    def evidence(self) -> str:
+        """The kind with the summary, without the recommendation."""
         text = self.kind[0].upper() + self.kind[1:]
         if self.n_repeats > 1:
             text += f" (in {self.n_agreeing} of {self.n_repeats} fold assignments)"
-        return f"{text}. {self.summary} {self.recommendation}"
+        return f"{text}. {self.summary}"
+
+    def to_lines(self, title: str, width: int) -> list[str]:
+        """Return the verdict after its title, with several steps below it, wrapped to a width."""
+        steps = self.advice.numbered_steps
+        if len(steps) == 1:
+            return wrap_text(f"{title}: {self}", width, _INDENT)
+        lines = wrap_text(f"{title}: {self.evidence}", width, _INDENT)
+        lines.append("Recommendation:")
+        for step in steps:
+            lines += wrap_text(f"{_INDENT}{step}", width, _STEP_INDENT)
+        return lines
+
+    def __str__(self) -> str:
+        return f"{self.evidence} {self.recommendation}"

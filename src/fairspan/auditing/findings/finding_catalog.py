@@ -41,6 +41,8 @@ class FindingEntry:
     may_be_harmless : bool
         Whether the observation may be harmless, so that the verdict "no material harm" stands with
         the caveat.
+    assumption : str
+        Assumption of intervals that the observation calls into question, as a clause.
     other_messages : dict of str to str
         Messages for other cases of the same observation, by name of the case.
     other_remedies : dict of str to str
@@ -55,6 +57,7 @@ class FindingEntry:
     further_remedy: str = ""
     caveat: str = ""
     may_be_harmless: bool = False
+    assumption: str = ""
     other_messages: Mapping[str, str] = field(default_factory=dict)
     other_remedies: Mapping[str, str] = field(default_factory=dict)
 
@@ -160,6 +163,7 @@ ENTRIES = {
             "exclude them, or do not scale.",
         },
         caveat="a few rows dominate the error of a group",
+        assumption="the few rows that dominate the error are typical of new data",
     ),
     "FS110": FindingEntry(
         title="no estimates for new rows",
@@ -433,6 +437,7 @@ ENTRIES = {
         "as rows of one person or place, the intervals are far too short. {remedy}",
         remedy="Name the column that identifies the clusters{setting}.",
         caveat="rows appear to be repeated measurements",
+        assumption="rows are independent",
     ),
     "FS410": FindingEntry(
         title="rows that are alike, found by their order",
@@ -454,6 +459,7 @@ ENTRIES = {
             "duplicates, or name the column that identifies the clusters{setting}.",
         },
         caveat="rows appear to be dependent, or the table is sorted",
+        assumption="rows are independent",
         may_be_harmless=True,
     ),
     "FS411": FindingEntry(
@@ -494,6 +500,7 @@ ENTRIES = {
         remedy="Name the column that identifies the clusters{setting}.",
         further_remedy="If no rows belong together, but to many small kinds, no action is needed.",
         caveat="rows appear to form clusters",
+        assumption="rows are independent",
         may_be_harmless=True,
     ),
 }
@@ -544,6 +551,7 @@ def make_finding(
         further_remedy=entry.further_remedy,
         caveat=entry.caveat,
         may_be_harmless=entry.may_be_harmless,
+        assumption=entry.assumption,
         settings=tuple(settings),
         rows=tuple(rows),
     )
