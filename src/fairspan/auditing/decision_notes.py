@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from fairspan.auditing.group_names import quote_group
 from fairspan.auditing.intervals import Estimate
 from fairspan.auditing.results import GroupResult, ModelResult
-from fairspan.formatting.names import join_truncated
+from fairspan.formatting.names import join_all
 from fairspan.formatting.numbers import format_level
 from fairspan.rows.labels import printable
 
@@ -72,7 +72,7 @@ def _is_above(first: Estimate, second: Estimate) -> bool:
 def _clauses(models_by_group: dict[str, list[str]], comparison: str, effect: str) -> list[str]:
     """Return "the loss of 'a' is larger under minimax loss than under PCA, ..." for each group."""
     return [
-        f"the loss of {group} is {comparison} under {join_truncated(names)} than under PCA, but "
+        f"the loss of {group} is {comparison} under {join_all(names)} than under PCA, but "
         f"{effect} is not shown"
         for group, names in models_by_group.items()
     ]

@@ -159,8 +159,8 @@ ENTRIES = {
         remedy="Inspect the rows with the largest values; take logarithms of heavy-tailed columns"
         "{columns}, or cap them{and_categories} (how-to guide: Outliers and heavy tails).",
         other_remedies={
-            "categories": "Inspect these rows; merge rare categories{categories} with others, "
-            "exclude them, or do not scale.",
+            "categories": "Inspect the rows that dominate the error; merge rare "
+            "categories{categories} with others, exclude them, or do not scale.",
         },
         caveat="a few rows dominate the error of a group",
         assumption="the few rows that dominate the error are typical of new data",
@@ -362,7 +362,8 @@ ENTRIES = {
         other_messages={
             "named": "{features}: all values differ, and the name suggests an identifier. {remedy}",
         },
-        remedy="Exclude every such feature{setting}, unless it is a measurement.",
+        remedy="Exclude every feature that may be an identifier{setting}, unless it is a "
+        "measurement.",
         caveat="a feature may be an identifier",
     ),
     "FS403": FindingEntry(
@@ -455,8 +456,8 @@ ENTRIES = {
         "If so, name the column that identifies these clusters{setting} and audit again.",
         further_remedy="If the table is merely sorted, no action is needed.",
         other_remedies={
-            "duplicates": "Check whether these rows are different persons. If not, drop the "
-            "duplicates, or name the column that identifies the clusters{setting}.",
+            "duplicates": "Check whether duplicate rows are different persons. If not, drop "
+            "them, or name the column that identifies the clusters{setting}.",
         },
         caveat="rows appear to be dependent, or the table is sorted",
         assumption="rows are independent",
