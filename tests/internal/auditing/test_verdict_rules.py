@@ -659,3 +659,13 @@ def test_figures_of_a_model_that_is_not_recommended_are_no_part_of_the_advice():
     assert not any("%" in step for step in found.advice.steps)
     assert "points less" in found.reason
     assert found.text == f"{found.advice} {found.reason}"
+
+
+@pytest.mark.parametrize(("low", "sign"), [(-1e-6, "\u2212"), (1e-6, "+"), (0.0, "")])
+def test_a_limit_that_rounds_to_zero_keeps_the_sign_that_decides(low, sign):
+    plain = model("PCA", group("a", "harmed", 2.0), group("b", "minor", 0.05))
+    change = Estimate(0.5, low, 1.0)
+    payer = replace(group("b", "inconclusive", 1.0, 0.5), expected_change=change)
+    fair = model("fair", group("a", "minor", 0.05, -0.9), payer, baseline="PCA")
+    text = decision_table([fair, plain], 0.01).columns[2].cells[1].text.replace("\xa0", " ")
+    assert text == f"change +5.0 % ({sign}0.0 to +10.0): {'cost' if low > 0 else 'unclear'}"
