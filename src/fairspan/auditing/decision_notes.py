@@ -58,7 +58,8 @@ def separate_loss(before: GroupResult, after: GroupResult) -> str:
 
     It is shown by intervals that do not overlap.
     """
-    loss_before, loss_after = before.expected_loss_share, after.expected_loss_share
+    loss_before = before.expected_loss_share
+    loss_after = after.expected_loss_share
     if _is_above(loss_before, loss_after):
         return "smaller"
     return "larger" if _is_above(loss_after, loss_before) else ""

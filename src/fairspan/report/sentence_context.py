@@ -224,7 +224,8 @@ def _harmful_models(report: Report) -> dict[str, list[str]]:
 
     Those under which its error is shown to rise are separate from those for which it is not.
     """
-    worse, not_shown_worse = [], []
+    worse = []
+    not_shown_worse = []
     for model in report.audit.models:
         if model.is_pca or not model.has_estimates:
             continue
