@@ -102,7 +102,7 @@ def test_the_headline_names_who_is_harmed_and_who_pays_and_nobody_else(report_of
 
 def test_outcomes_count_every_criterion_once_and_contradict_none():
     kinds = [kind for kind in get_args(VerdictKind) if kind.startswith("harm, repair")]
-    verdicts = [Verdict(kind, "", Advice(""), f"{kind} {i}") for kind in kinds for i in range(2)]
+    verdicts = [Verdict(kind, "", Advice(("",)), f"{kind} {i}") for kind in kinds for i in range(2)]
     outcomes = group_by_outcome(verdicts)
     models = [model for outcome in outcomes for model in outcome.models]
     assert sorted(models) == sorted(verdict.model for verdict in verdicts)
@@ -168,7 +168,7 @@ def test_the_section_on_repair_says_of_every_criterion_what_it_does(report_of_th
     assert len(names) == 2
     kinds = ["harm, repair not shown to help", "harm, repair helps"]
     verdicts = [
-        Verdict(kind, "", Advice(""), name) for kind, name in zip(kinds, names, strict=True)
+        Verdict(kind, "", Advice(("",)), name) for kind, name in zip(kinds, names, strict=True)
     ]
     report = replace(report, audit=replace(report.audit, verdicts=tuple(verdicts)))
     assert sentence_words("expected_criteria_lead", report) == (
@@ -177,7 +177,7 @@ def test_the_section_on_repair_says_of_every_criterion_what_it_does(report_of_th
     # A criterion that shifts the harm may help the group that PCA harms.
     kinds = ["harm, repair not shown to help", "harm, repair shifts it"]
     shifting = [
-        Verdict(kind, "", Advice(""), name) for kind, name in zip(kinds, names, strict=True)
+        Verdict(kind, "", Advice(("",)), name) for kind, name in zip(kinds, names, strict=True)
     ]
     shifted = replace(report, audit=replace(report.audit, verdicts=tuple(shifting)))
     assert sentence_words("expected_criteria_lead", shifted) == (
