@@ -115,7 +115,7 @@ def intersection_of_attributes():
 
 HELPS, MOVES, NONE = "harm, repair helps", "harm, repair shifts it", "no material harm"
 # Other groups may pay up to 1.1 %, a little more than what matters.
-MAY_COST, ACCEPT = "harm, repair at a possible cost", "If you accept such a cost"
+MAY_COST, ACCEPT = "harm, repair at a possible cost", "Decide whether such a cost"
 TRUTHS = (
     KnownVerdict("a harmed minority", harmed_minority, HELPS, ("few",), harmed=("few",), d=3),
     KnownVerdict("one distribution", same_distribution, NONE, action="Use PCA"),
@@ -165,7 +165,7 @@ def assert_is_true(truth, audit, fair, plain):
     verdict = audit.verdict
     assert verdict.kind == truth.kind
     assert set(verdict.groups) == set(truth.groups)
-    assert verdict.recommendation.startswith(truth.action)
+    assert verdict.advice.steps[0].startswith(truth.action)
     for name in truth.groups:
         assert name in verdict.summary
     harmed = {each.group for each in plain.groups if each.state == "harmed"}

@@ -25,7 +25,8 @@ def test_every_figure_is_that_of_the_rows(run, data, table, features, center, st
     facts = result.facts
     (plain,) = facts["models"]
     every_row = {"n_dropped": 0, "missing": None, "has_clusters": False}
-    assert facts["rows"] == {"n_rows": 240, "n_features": 5, "has_intervals": True, **every_row}
+    every_row |= {"n_features": 5, "has_intervals": True, "group_columns": ["age"]}
+    assert facts["rows"] == {"n_rows": 240, **every_row}
     assert (plain["name"], plain["n_components"], plain["center"]) == ("PCA", 2, center)
     assert plain["is_scaled"] is standardize
     expected = reference_pca(
@@ -50,7 +51,7 @@ def test_the_table_shows_the_figures_of_the_json(run, data):
         shares = 100 * figures / group["observed_total_variance"]
         assert shown == pytest.approx(shares.tolist(), abs=0.05)
     assert " ".join(" ".join(lines).split()).startswith(
-        f"Verdict: {facts['verdict']['kind'][:1].upper()}"
+        f"Groups: age Verdict: {facts['verdict']['kind'][:1].upper()}"
     )
     assert facts["verdict"]["summary"] in " ".join(" ".join(lines).split())
     for finding in facts["findings"]:

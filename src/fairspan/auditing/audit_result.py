@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from fairspan.auditing.audit_table import audit_table
 from fairspan.auditing.audited_rows import AuditedRows
-from fairspan.auditing.decision_table import decision_note, decision_table, decisions
+from fairspan.auditing.decision_table import decision_table, decisions
 from fairspan.auditing.feature_errors import FeatureErrors
 from fairspan.auditing.findings.finding import Finding
 from fairspan.auditing.gate import CheckFailure, Gate, parse_conditions
@@ -262,8 +262,8 @@ class Audit:
         ]
         return {
             # The first of the verdicts, or None without estimates for new rows.
-            "verdict": asdict(self.verdicts[0]) if self.verdicts else None,
-            "verdicts": [asdict(verdict) for verdict in self.verdicts],
+            "verdict": self.verdicts[0].to_dict() if self.verdicts else None,
+            "verdicts": [verdict.to_dict() for verdict in self.verdicts],
             "recommendations": [item.to_dict() for item in self.recommendations],
             "changes": change_records(self.models),
             "level": self.level,
@@ -339,6 +339,8 @@ class Audit:
             tables.insert(0, self.decision_table())
         rows = self.rows
         rows_text = f"{counted(rows.n_rows, 'row')}, {counted(rows.n_features, 'feature')}"
+        if rows.group_columns:
+            rows_text += f", groups by {', '.join(rows.group_columns)}"
         if rows.n_dropped:
             rows_text += f", {counted(rows.n_dropped, 'row')} dropped"
         sections = [
@@ -443,7 +445,9 @@ class Audit:
                 "Allowed: audits of a FairPCA, of rows with folds or several blocks of moments",
                 "Audit a FairPCA, with which PCA is audited as well, with the default, folds=10",
             )
-        return decision_table(self.models, self.materiality, self.level)
+        table = decision_table(self.models, self.materiality, self.level)
+        reasons = [item.reason for item in self.recommendations if item.reason]
+        return replace(table, notes=(*table.notes, *reasons))
 
     @property
     def has_decisions(self) -> bool:
@@ -469,17 +473,22 @@ class Audit:
         unit : {"share", "squared"}
             Unit of the errors and losses in the table, as for :meth:`table`.
         """
+        header = []
+        if self.rows.group_columns:
+            header = wrap_text(f"Groups: {', '.join(self.rows.group_columns)}", width, "  ")
         lines = []
         for title, verdict in self._titled_verdicts():
-            lines += wrap_text(f"{title}: {verdict}", width, "  ")
+            lines += verdict.to_lines(title, width)
         if lines:
             lines.append("")
         if self.has_decisions:
-            decisions_text = self.decision_table().to_text(width, paint)
-            note = wrap_text(decision_note(self.materiality), width)
-            table = [decisions_text, "", *note, ""]
+            changes = self.decision_table()
+            table = [changes.to_text(width, paint), ""]
+            for note in changes.notes:
+                table += [*wrap_text(str(note), width), ""]
             # With several verdicts, their comparison comes first.
             lines = [*table, *lines] if len(self.verdicts) > 1 else [*lines, *table]
+        lines = [*header, *lines]
         lines += [self.table(unit).to_text(width, paint), ""]
         if self.rows.missing:
             lines += [missing_values_table(self.rows.missing).to_text(width, paint), ""]

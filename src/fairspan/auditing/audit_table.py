@@ -103,12 +103,16 @@ def audit_table(
             unit, level, n_fair, has_estimates=has_estimates, compares_groups=compares_groups
         )
     )
+    if has_estimates:
+        notes.append(observed_loss_note(models, materiality or 0.0))
     if has_estimates and builder.has_unidentified_groups:
         notes.append(_GAP_NOTE)
     reasons = _describe_state_reasons(models)
     if has_estimates and reasons:
         notes.append(f"Inconclusive for another reason than the interval: {reasons}.")
-    return Table(" ".join(notes), tuple(columns), tuple(zip(first_rows, headings, strict=True)))
+    return Table(
+        " ".join(filter(None, notes)), tuple(columns), tuple(zip(first_rows, headings, strict=True))
+    )
 
 
 def _describe_state_reasons(models: Sequence[ModelResult]) -> str:
@@ -137,6 +141,24 @@ def _figures_note(
     return (
         f"Error and loss are estimates for new data, {unit_phrase(unit)}.{common_unit} "
         f"Observed columns are measured on your rows. {joint_level_note(level, n_fair)}"
+    )
+
+
+def observed_loss_note(models: Sequence[ModelResult], materiality: float) -> str:
+    """Explain why observed losses exceed expected ones; empty unless one does by a material share.
+
+    `materiality` is the materiality threshold, as a share of a group's variance.
+    """
+    excess = [
+        group.observed_loss_share - group.expected_loss_share.value
+        for model in models
+        for group in model.groups
+    ]
+    if not any(each > materiality for each in excess):
+        return ""
+    return (
+        "The observed loss of a small group usually exceeds the expected one, as the components "
+        "that suit it best are found on the same few rows and fit their chance variation."
     )
 
 

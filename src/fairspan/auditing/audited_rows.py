@@ -90,6 +90,8 @@ class AuditedRows:
         Missing values by group and feature; None if there are none.
     has_clusters : bool
         Whether clusters were given.
+    group_columns : tuple of str
+        Names of the columns that define the groups; empty if they have no names.
     """
 
     n_rows: int
@@ -98,6 +100,7 @@ class AuditedRows:
     n_dropped: int = 0
     missing: MissingValues | None = None
     has_clusters: bool = False
+    group_columns: tuple[str, ...] = ()
 
     @property
     def dropped_text(self) -> str:

@@ -13,7 +13,7 @@ from fairspan.auditing.fold_centers import FoldCenters, GroupMeans
 from fairspan.auditing.identification import EigenvalueGap, gap_from_left_out_folds
 from fairspan.auditing.models import AuditedModel
 from fairspan.auditing.observed_pairs import has_enough_pairs
-from fairspan.auditing.refitting import ModelRefits, TrainingMoments, try_refit
+from fairspan.auditing.refitting import ModelRefits, NoRefit, TrainingMoments, try_refit
 from fairspan.linalg.threads import map_in_threads
 from fairspan.model.subspace import FairSubspace
 from fairspan.moments.base_moments import Center
@@ -197,8 +197,8 @@ class CrossFit:
         left out.
     has_enough_pairs : (k,) array of bool
         Groups of which every pair of features is observed together in enough rows for estimates.
-    refit_failures : dict of str to str
-        Why a model could not be refitted, by model name.
+    without_refits : dict of str to NoRefit
+        Why a model that was fitted to these rows has no refits, by model name.
     """
 
     optima: tuple[GroupOptima, ...]
@@ -209,7 +209,7 @@ class CrossFit:
     center_corrections: FloatArray
     has_enough_rows: BoolArray
     has_enough_pairs: BoolArray
-    refit_failures: dict[str, str]
+    without_refits: dict[str, NoRefit]
 
     @property
     def fold_shares(self) -> FloatArray:
@@ -239,7 +239,7 @@ def cross_fit(
 ) -> CrossFit:
     """Find every group's best subspace without each fold, and refit the in-sample models.
 
-    A model that cannot be refitted is evaluated as it is, and named in `refit_failures`.
+    A model that cannot be refitted is evaluated as it is, and named in `without_refits`.
 
     Parameters
     ----------
@@ -304,10 +304,10 @@ def cross_fit(
             [min_training_counts > model.subspace.dimension for model in models]
         ),
         has_enough_pairs=has_enough_pairs(total),
-        refit_failures={
-            model.name: refits.failure
+        without_refits={
+            model.name: refits.no_refit
             for model, refits in zip(models, refits_by_model, strict=True)
-            if refits.failure
+            if refits.no_refit is not None
         },
     )
 

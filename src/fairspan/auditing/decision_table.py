@@ -4,6 +4,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from fairspan.auditing.decision_notes import decision_note, separate_losses_note
 from fairspan.auditing.estimates import STATE_MEANINGS, State
 from fairspan.auditing.group_effects import EffectKind, GroupEffect
 from fairspan.auditing.group_names import format_group
@@ -15,6 +16,7 @@ from fairspan.rows.labels import Label, printable
 
 _NBSP = "\u00a0"
 _PERCENT_SIGN = f"{_NBSP}%"
+_MINUS = "\u2212"
 
 
 @dataclass(frozen=True)
@@ -117,7 +119,7 @@ def decision_table(
 
     A baseline has the loss of each group with its state; a fair model has the change in the error
     of the group and whether it gains or pays, followed by the loss that is left and its state.
-    Cells of harmed groups are emphasized. `decision_note` explains the words.
+    Cells of harmed groups are emphasized. Notes explain the words, and where intervals disagree.
 
     Parameters
     ----------
@@ -151,18 +153,8 @@ def decision_table(
         "and those of changes each."
     )
     rules = tuple((i, "") for i in first_rows[1:])
-    return Table(caption, tuple(columns), rules, notes=(decision_note(materiality),))
-
-
-def decision_note(materiality: float) -> str:
-    """Explain the sign of the changes in the table, and the words after them."""
-    threshold = format_level(materiality)
-    return (
-        "A change below zero is a gain: less of the group is lost. Above zero, the group pays: a "
-        f"cost if the estimate is above the threshold of {threshold}, otherwise a small cost. "
-        "Where the interval contains zero, neither is shown: no material cost if a cost above "
-        "the threshold is ruled out, unclear if it is not."
-    )
+    notes = (decision_note(materiality), separate_losses_note(models))
+    return Table(caption, tuple(columns), rules, notes=tuple(filter(None, notes)))
 
 
 def _decision_cell(decision: Decision, decimals: int, materiality: float) -> Cell:
@@ -211,20 +203,29 @@ def _describe_change(decision: Decision, decimals: int, materiality: float) -> s
     if decision.outcome == "no material cost" and upper_limit is not None and max_loss is not None:
         # No group pays more than it loses under the fair model.
         upper_limit = min(upper_limit, max_loss)
-    value, low, high = (
-        _format_with_sign(share, decimals, materiality)
-        for share in (change.value, change.low, upper_limit)
+    value = _format_with_sign(change.value, decimals, materiality)
+    low, high = (
+        _format_with_sign(limit, decimals, materiality, is_limit=True)
+        for limit in (change.low, upper_limit)
     )
     return f"change {value}{_PERCENT_SIGN} ({low}{_NBSP}to{_NBSP}{high})"
 
 
-def _format_with_sign(share: float | None, decimals: int, materiality: float) -> str:
-    """Format a share in per cent with its sign, without the percent sign."""
+def _format_with_sign(
+    share: float | None, decimals: int, materiality: float, *, is_limit: bool = False
+) -> str:
+    """Format a share in per cent with its sign, without the percent sign.
+
+    A limit that rounds to zero keeps its sign, which decides the outcome; other shares do not.
+    """
     text, _ = share_with_interval(share, None, None, decimals, materiality)
     number = text.removesuffix(_PERCENT_SIGN)
-    if share is not None and share > 0 and number.strip("0."):
+    rounds_to_zero = not number.strip("0.")
+    if share is None or (rounds_to_zero and not is_limit):
+        return number
+    if share > 0:
         return f"+{number}"
-    return number
+    return f"{_MINUS}{number}" if share < 0 and rounds_to_zero else number
 
 
 def _with_interval(word: str, share: Estimate, decimals: int, materiality: float) -> str:

@@ -44,12 +44,6 @@ def describe_changes(names: Sequence[str], changes: Sequence[Estimate], threshol
     )
 
 
-def describe_rise(name: str, change: Estimate, baseline: str) -> str:
-    """Describe a rise in error: "'a' loses 3.8 points more than under PCA (0.4 to 7.1)"."""
-    size = format_points(change.value)
-    return f"{name} loses {size} points more than under {baseline}{_format_limits(change)}"
-
-
 def explain_heavy_tails(change: Estimate, threshold: float) -> str:
     """Explain why an interval below the threshold does not rule out a material cost."""
     low, high = (ascii_share(limit or 0.0, threshold) for limit in (change.low, change.high))
@@ -66,7 +60,7 @@ def _points(change: Estimate, threshold: float) -> str:
     return f"{size} points {direction}{_format_limits(change, threshold)}"
 
 
-def _format_limits(change: Estimate, threshold: float | None = None) -> str:
+def _format_limits(change: Estimate, threshold: float) -> str:
     """Return " (1.5 to 2.5)" for a shown change, the smaller size first; empty if unknown."""
     if change.low is None or change.high is None:
         return ""

@@ -35,6 +35,7 @@ from fairspan.auditing.observed_errors import (
     observe_models,
     with_no_refit_reasons,
 )
+from fairspan.auditing.refitting import NoRefit
 from fairspan.auditing.results import ModelResult
 from fairspan.auditing.row_statistics import RowStatistics
 from fairspan.errors import IncompatibleParameters
@@ -178,7 +179,7 @@ def _evaluate_with_folds(
             moments,
             _row_intervals(item, statistics, i, options.level),
             estimates[i],
-            no_estimates_reason=run.fit.refit_failures.get(item.model.name),
+            no_refit=run.fit.without_refits.get(item.model.name),
             options=options,
             by_fold=run.fit.model_by_fold(i, folds),
         )
@@ -238,9 +239,11 @@ def _evaluate_without_folds(
         statistics = pool_statistics(statistics_by_imputation)
     results = []
     for i, item in enumerate(observed):
-        reason = first_pass.no_estimates_reason
+        no_refit = None
+        if first_pass.no_estimates_reason is not None:
+            no_refit = NoRefit(first_pass.no_estimates_reason)
         if item.model.row_model is not None:
-            reason = NOT_A_PROJECTION
+            no_refit = NoRefit(NOT_A_PROJECTION)
             # The errors of a model that is not a projection do not follow from moments.
             row_errors = replace(item.errors, errors=statistics.means[i, Quantity.ERROR])
             item = replace(item, errors=row_errors)
@@ -253,7 +256,7 @@ def _evaluate_without_folds(
                 moments,
                 intervals,
                 no_estimates(moments),
-                reason,
+                no_refit,
                 options,
                 rows=complete_rows,
             )
@@ -304,7 +307,7 @@ def evaluate_on_moments(
         expected = _BlockEstimates(
             observed=observe_models(models, pooled),
             estimates=[no_estimates(pooled)] * len(models),
-            failures={},
+            without_refits={},
             by_fold=[ModelByFold()] * len(models),
         )
     results: list[ModelResult] = []
@@ -314,8 +317,8 @@ def evaluate_on_moments(
         intervals = ErrorIntervals.unknown(item.errors.errors)
         if len(blocks) > 1:
             intervals = ErrorIntervals.jackknife(item, pooled, blocks, options.level)
-        reason = expected.failures.get(item.model.name)
-        results.append(model_result(item, pooled, intervals, estimates, reason, options, by_fold))
+        no_refit = expected.without_refits.get(item.model.name)
+        results.append(model_result(item, pooled, intervals, estimates, no_refit, options, by_fold))
     return results
 
 
@@ -338,7 +341,7 @@ class _BlockEstimates:
     observed : list of ObservedModel
     estimates : list of ModelEstimates
         Estimates for new rows of each model.
-    failures : mapping of str to str
+    without_refits : mapping of str to NoRefit
         Why a model has no estimates, by model name.
     by_fold : list of ModelByFold
         Each model without each block.
@@ -346,7 +349,7 @@ class _BlockEstimates:
 
     observed: list[ObservedModel]
     estimates: list[ModelEstimates]
-    failures: Mapping[str, str]
+    without_refits: Mapping[str, NoRefit]
     by_fold: list[ModelByFold]
 
 
@@ -356,7 +359,7 @@ def _estimate_from_blocks(
     """Estimate each model and group for new rows, with two or more blocks of moments as folds.
 
     No block may be empty. With too few blocks, in-sample models are not refitted, and the
-    `failures` of the result name them, with the reason.
+    `without_refits` of the result name them, with the reason.
     """
     blocks = folds.by_fold
     observed = observe_models(models, folds.total, models, folds)
@@ -372,11 +375,11 @@ def _estimate_from_blocks(
         len(blocks),
     )
     run = CrossFitRun(fit, block_statistics(fit, folds.total.labels, blocks))
-    failures = dict(fit.refit_failures)
+    without_refits = dict(fit.without_refits)
     if too_few_blocks:
-        reason = f"{len(blocks)} blocks are too few for refitting it without each"
-        failures |= {model.name: reason for model in itertools.compress(models, in_sample)}
+        too_few = NoRefit(f"{len(blocks)} blocks are too few for refitting it without each")
+        without_refits |= {model.name: too_few for model in itertools.compress(models, in_sample)}
     loss_test = LossTest([model.subspace for model in models], folds, options.level, options.seed)
     estimates = estimate_models(RepeatedCrossFit(run), model_errors, loss_test, options)
     by_fold = [fit.model_by_fold(i, folds) for i in range(len(models))]
-    return _BlockEstimates(observed, estimates, failures, by_fold)
+    return _BlockEstimates(observed, estimates, without_refits, by_fold)

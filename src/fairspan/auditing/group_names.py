@@ -20,7 +20,12 @@ def quote_group(label: Label) -> str:
 
 def quote_groups(groups: Sequence[GroupResult]) -> str:
     """Quoted names of the groups, comma-separated."""
-    return join_truncated([quote_group(group.group) for group in groups])
+    return quote_labels([group.group for group in groups])
+
+
+def quote_labels(labels: Sequence[Label]) -> str:
+    """Quoted display names of groups, comma-separated."""
+    return join_truncated([quote_group(label) for label in labels])
 
 
 def names_with_counts(groups: Sequence[GroupResult]) -> str:

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from fairspan.auditing.decision_notes import separate_loss
 from fairspan.auditing.group_effects import EffectKind, GroupEffect, group_effects
 from fairspan.auditing.results import GroupResult, ModelResult, harmed_groups, labels_of
 from fairspan.rows.labels import Label
@@ -68,9 +69,7 @@ class ModelComparison:
 
     def has_separate_loss(self, group: GroupResult) -> bool:
         """Whether the interval of the loss under the fair model is above that under PCA."""
-        low = group.expected_loss.low
-        high = self.result_under_pca(group).expected_loss.high
-        return low is not None and high is not None and low > high
+        return separate_loss(self.result_under_pca(group), group) == "larger"
 
     @property
     def opens_error_gap(self) -> bool:

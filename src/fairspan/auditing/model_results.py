@@ -12,6 +12,7 @@ from fairspan.auditing.models import AuditedModel, model_name
 from fairspan.auditing.observed_errors import ErrorIntervals, ObservedModel
 from fairspan.auditing.rank_bounds import summarize_rank_bound
 from fairspan.auditing.refit_bound import error_drift, refit_bound
+from fairspan.auditing.refitting import NoRefit
 from fairspan.auditing.results import (
     CertificateSummary,
     DisparityEstimates,
@@ -38,7 +39,7 @@ def model_result(
     moments: Moments,
     intervals: ErrorIntervals,
     estimates: ModelEstimates,
-    no_estimates_reason: str | None,
+    no_refit: NoRefit | None,
     options: EstimationOptions,
     by_fold: ModelByFold | None = None,
     rows: Rows | None = None,
@@ -57,7 +58,7 @@ def model_result(
         Errors on these rows, with intervals.
     estimates : ModelEstimates
         Estimates for new rows.
-    no_estimates_reason : str or None
+    no_refit : NoRefit or None
         Why there are none; it overrides the estimates.
     options : EstimationOptions
     by_fold : ModelByFold, optional
@@ -65,7 +66,7 @@ def model_result(
     rows : Rows, optional
         The audited rows, to check whether the decoder of a model that is no projection is linear.
     """
-    if no_estimates_reason is not None:
+    if no_refit is not None:
         estimates = no_estimates(moments)
     model = observed.model
     errors = observed.errors
@@ -115,7 +116,8 @@ def model_result(
         ),
         certificate=_summarize_certificate(model.subspace.certificate),
         sensitivity=RefitSensitivity(estimates.instability, estimates.min_cosine),
-        no_estimates_reason=no_estimates_reason,
+        no_estimates_reason=None if no_refit is None else no_refit.reason,
+        has_failed_refit=no_refit is not None and no_refit.was_tried,
         worst_case_errors=_worst_case_errors(model, moments),
         refit_bound=bound,
         rank_bound=summarize_rank_bound(model, moments, errors, rows),

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from typing import Literal
 
+from fairspan.auditing.advice import Advice
 from fairspan.auditing.group_effects import EffectKind, GroupEffect
 from fairspan.auditing.intervals import Estimate
 from fairspan.rows.labels import Label
@@ -97,8 +98,11 @@ class Recommendation:
         recommended.
     baseline : str
         Name of ordinary PCA.
-    text : str
-        The recommendation with its reason.
+    advice : Advice
+        What to do. It has figures only of a model that is recommended.
+    reason : str
+        Why no model is recommended, with the figures of the fair model that comes closest; empty if
+        one is.
     compared : tuple of ComparedModel
         Ordinary PCA, followed by the fair models that have estimates.
     questioned_by : tuple of str
@@ -112,10 +116,16 @@ class Recommendation:
     model: str | None
     leading_model: str
     baseline: str
-    text: str
+    advice: Advice
     compared: tuple[ComparedModel, ...]
+    reason: str = ""
     questioned_by: tuple[str, ...] = ()
     tied_models: tuple[str, ...] = ()
+
+    @property
+    def text(self) -> str:
+        """The recommendation with its reason, as text."""
+        return f"{self.advice} {self.reason}".rstrip()
 
     def __str__(self) -> str:
         return self.text
@@ -128,6 +138,8 @@ class Recommendation:
             "leading_model": self.leading_model,
             "baseline": self.baseline,
             "text": self.text,
+            "steps": list(self.advice.steps),
+            "reason": self.reason,
             "compared": [model.to_dict() for model in self.compared],
             "questioned_by": list(self.questioned_by),
             "tied_models": list(self.tied_models),

@@ -6,21 +6,25 @@ The sentences are in :mod:`fairspan.auditing.recommendation_sentences`.
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from fairspan.auditing.advice import Advice
 from fairspan.auditing.findings.finding import Finding
 from fairspan.auditing.group_effects import group_effects
 from fairspan.auditing.recommendation import ComparedModel, Recommendation, RecommendationKind
 from fairspan.auditing.recommendation_sentences import (
     advise_fair_model,
-    advise_no_model,
     advise_other_criterion,
     advise_pca_without_harm,
     advise_pca_without_rival,
     explain_close_limits,
+    explain_costs,
     explain_larger_loss,
     explain_undecided,
+    explain_unneeded,
+    keep_pca,
+    offer_costly_model,
     question_by_finding,
 )
-from fairspan.auditing.results import ModelResult, has_no_material_harm
+from fairspan.auditing.results import ModelResult, harmed_groups, has_no_material_harm
 from fairspan.auditing.verdict import VerdictKind
 
 
@@ -56,11 +60,12 @@ _HELPFUL_KINDS = frozenset[VerdictKind](
 
 
 @dataclass(frozen=True)
-class _Advice:
-    """Kind and text of a recommendation, and the name of the recommended model if there is one."""
+class _Choice:
+    """Kind and advice of a recommendation, with the model to use or the reason for none."""
 
     kind: RecommendationKind
-    text: str
+    advice: Advice
+    reason: str = ""
     model: str | None = None
 
 
@@ -81,14 +86,15 @@ def recommend(comparison: Comparison) -> Recommendation | None:
     # The first is ordinary PCA, which wins ties.
     leading = min(candidates, key=lambda model: model.expected_largest_loss)
     tied = _tied_models(comparison, candidates, leading)
-    advice = _advise(comparison, compared, leading, tied)
+    choice = _choose(comparison, compared, leading, tied)
     return Recommendation(
-        kind=advice.kind,
-        model=advice.model,
+        kind=choice.kind,
+        model=choice.model,
         leading_model=leading.model,
         baseline=comparison.pca.name,
-        text=advice.text,
+        advice=choice.advice,
         compared=compared,
+        reason=choice.reason,
         tied_models=tuple(model.model for model in tied),
     )
 
@@ -103,7 +109,8 @@ def question_recommendation(
         recommendation,
         kind="undecided",
         model=None,
-        text=question_by_finding(doubts[0]),
+        advice=question_by_finding(doubts[0]),
+        reason="",
         tied_models=(),
         questioned_by=tuple(finding.code for finding in doubts),
     )
@@ -127,34 +134,39 @@ def _tied_models(
     ]
 
 
-def _advise(
+def _choose(
     comparison: Comparison,
     compared: Sequence[ComparedModel],
     leading: ComparedModel,
     tied: Sequence[ComparedModel],
-) -> _Advice:
+) -> _Choice:
     """Choose the advice, given the model with the smallest estimate of the largest loss."""
     pca, *fair_models = compared
     if has_no_material_harm(comparison.pca, comparison.materiality):
-        return _Advice("use model", advise_pca_without_harm(pca), pca.model)
+        return _Choice("use model", advise_pca_without_harm(pca), model=pca.model)
     if fair_models and all(model.favors_equal_errors for model in fair_models):
-        return _Advice("undecided", advise_other_criterion(fair_models))
+        return _Choice("undecided", advise_other_criterion(fair_models))
     kinds = comparison.verdict_kinds
     if leading is pca:
         helpful = [model for model in fair_models if kinds[model.model] == "harm, repair helps"]
         if helpful:
-            return _Advice("undecided", explain_larger_loss(helpful[0], pca))
-        return _Advice("use model", advise_pca_without_rival(pca), pca.model)
+            return _Choice("undecided", keep_pca(pca), explain_larger_loss(helpful[0], pca))
+        return _Choice("use model", advise_pca_without_rival(pca), model=pca.model)
     if leading.effects_of_kind("cost"):
-        return _Advice("no model, a group pays", advise_no_model(leading))
+        advice = offer_costly_model(leading) if leading.effects_of_kind("gain") else keep_pca(pca)
+        return _Choice("no model, a group pays", advice, explain_costs(leading))
     if kinds[leading.model] == "harm, repair helps":
         if leading.largest_loss_limit >= pca.largest_loss_limit:
-            return _Advice("undecided", explain_close_limits(leading, pca))
-        text = advise_fair_model(leading, pca, len(compared), tied)
-        return _Advice("use model", text, leading.model)
+            reason = explain_close_limits(leading, pca, fair_models)
+            return _Choice("undecided", keep_pca(pca), reason)
+        advice = advise_fair_model(leading, pca, fair_models, tied)
+        return _Choice("use model", advice, model=leading.model)
     helpful = [model for model in fair_models if kinds[model.model] == "harm, repair helps"]
-    text = explain_undecided(leading, pca, helpful)
-    return _Advice("undecided", text)
+    if harmed_groups(comparison.pca):
+        reason = explain_undecided(leading, pca, fair_models, helpful)
+    else:
+        reason = explain_unneeded(leading, pca, fair_models)
+    return _Choice("undecided", keep_pca(pca), reason)
 
 
 def _compared_model(model: ModelResult, materiality: float) -> ComparedModel:

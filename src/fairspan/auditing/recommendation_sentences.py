@@ -5,12 +5,13 @@ Which model is recommended is decided in :mod:`fairspan.auditing.recommendation_
 
 from collections.abc import Sequence
 
+from fairspan.auditing.advice import Advice, offer_at_cost
 from fairspan.auditing.effect_sentences import describe_shown_effects, explain_heavy_tails
 from fairspan.auditing.findings.finding import Finding
-from fairspan.auditing.group_names import ascii_share, quote_group
+from fairspan.auditing.group_names import ascii_share, quote_group, quote_labels
 from fairspan.auditing.recommendation import ComparedModel
 from fairspan.formatting.names import join_alternatives, join_truncated
-from fairspan.formatting.numbers import verb_form
+from fairspan.formatting.numbers import noun_form, number_word, verb_form
 
 # Maximum number of groups that are named of those that may pay.
 _MAX_NAMED = 3
@@ -18,63 +19,101 @@ _MAX_NAMED = 3
 _MIN_LIMIT = 0.001
 
 
-def advise_pca_without_harm(pca: ComparedModel) -> str:
+def advise_pca_without_harm(pca: ComparedModel) -> Advice:
     """Advise ordinary PCA, since it does no material harm."""
-    return f"Use {pca.model}: the upper limit of any loss is {_limit_share(pca)} of the variance."
+    return Advice(
+        (f"Use {pca.model}: the upper limit of any loss is {_limit_share(pca)} of the variance.",)
+    )
 
 
-def advise_pca_without_rival(pca: ComparedModel) -> str:
+def advise_pca_without_rival(pca: ComparedModel) -> Advice:
     """Advise ordinary PCA, since no fair model is estimated to have a smaller largest loss."""
-    return (
-        f"Use {pca.model}: under no fair model is the largest loss of a group estimated to be "
-        f"smaller than under {pca.model}, {_describe_estimate(pca)} (at most "
-        f"{_limit_share(pca)}).{_describe_unknown(pca)}"
+    return Advice(
+        (
+            f"Use {pca.model}: under no fair model is the largest loss of a group estimated to be "
+            f"smaller than under {pca.model}, {_describe_estimate(pca)} (at most "
+            f"{_limit_share(pca)}).{_describe_unknown(pca)}",
+        )
     )
 
 
 def advise_fair_model(
-    model: ComparedModel, pca: ComparedModel, n_compared: int, tied: Sequence[ComparedModel]
-) -> str:
+    model: ComparedModel,
+    pca: ComparedModel,
+    fair_models: Sequence[ComparedModel],
+    tied: Sequence[ComparedModel],
+) -> Advice:
     """Advise a fair model under which no group pays, with the largest loss under it and PCA.
 
     The verdict states the costs. Models that are `tied` are not shown to have a larger loss.
     """
     text = f"Use {model.full_name}: {_describe_losses(model, pca)}{_describe_open_loss(model)}."
-    if n_compared <= 2:
-        return text
-    text += f" Of the {n_compared} models compared, this estimate is the smallest"
-    if not tied:
-        return f"{text}."
-    names = join_truncated([each.full_name for each in tied])
-    return f"{text}, but {names} {verb_form(len(tied), 'is', 'are')} not shown to be worse."
+    if len(fair_models) > 1:
+        text += f" Of {_describe_rivals(model, pca, fair_models)}, this estimate is the smallest"
+        if tied:
+            names = join_truncated([each.full_name for each in tied])
+            text += f", but {names} {verb_form(len(tied), 'is', 'are')} not shown to be worse"
+        text += "."
+    return Advice((text,), offered_model=model.model)
 
 
-def advise_no_model(model: ComparedModel) -> str:
-    """State that no model is recommended, with who gains and who pays under the leading one."""
-    gains = model.effects_of_kind("gain")
-    shown = (*gains, *model.effects_of_kind("cost"))
-    effects = describe_shown_effects(shown, model.materiality)
-    text = f"No model is recommended: under {model.full_name}, {effects}"
-    if not gains:
-        return f"{text}, and no group is shown to gain. Keep PCA or use more dimensions."
-    return f"{text}. If you accept the cost, use {model.full_name} and report it."
+def _describe_rivals(
+    model: ComparedModel, pca: ComparedModel, fair_models: Sequence[ComparedModel]
+) -> str:
+    """Return the models among which the estimate of the largest loss is smallest under `model`."""
+    if all(each.expected_largest_loss >= model.expected_largest_loss for each in fair_models):
+        return f"{pca.model} and {number_word(len(fair_models))} fair models"
+    # Models that aim at equal errors are not recommended, whatever their losses.
+    n_rivals = sum(not each.favors_equal_errors for each in fair_models)
+    noun = noun_form(n_rivals, "fair model that does", "fair models that do")
+    return f"{pca.model} and the {number_word(n_rivals)} {noun} not aim at equal errors"
 
 
-def advise_other_criterion(fair_models: Sequence[ComparedModel]) -> str:
-    """State that all fair models aim at equal errors, so that none is recommended."""
-    names = ", ".join(model.model for model in fair_models)
-    return (
-        f"Whether equal errors are worth a loss is a value judgment, so {names} is shown but not "
-        "recommended. To lower losses, compare a model by minimax loss."
+def keep_pca(pca: ComparedModel) -> Advice:
+    """Advise what to do if no fair model is recommended."""
+    return Advice(
+        (f"Keep {pca.model}, or use more dimensions: no fair model is recommended.",),
+        suggests_more_dimensions=True,
     )
 
 
-def explain_close_limits(model: ComparedModel, pca: ComparedModel) -> str:
+def offer_costly_model(model: ComparedModel) -> Advice:
+    """Offer a model under which groups gain and others pay, if the cost is acceptable."""
+    payers = quote_labels([effect.group for effect in model.effects_of_kind("cost")])
+    return offer_at_cost(
+        f"Decide whether a cost to {payers} is acceptable: no model is better for everybody.",
+        model.full_name,
+        model.model,
+    )
+
+
+def explain_costs(model: ComparedModel) -> str:
+    """Explain by who gains and who pays why the leading model is not recommended."""
+    gains = model.effects_of_kind("gain")
+    effects = describe_shown_effects((*gains, *model.effects_of_kind("cost")), model.materiality)
+    text = f"No model is recommended: under {model.full_name}, {effects}"
+    return f"{text}." if gains else f"{text}, and no group is shown to gain."
+
+
+def advise_other_criterion(fair_models: Sequence[ComparedModel]) -> Advice:
+    """State that all fair models aim at equal errors, so that none is recommended."""
+    names = ", ".join(model.model for model in fair_models)
+    return Advice(
+        (
+            f"Compare a model by minimax loss, to lower losses: whether equal errors are worth a "
+            f"loss is a value judgment, so {names} is shown but not recommended.",
+        )
+    )
+
+
+def explain_close_limits(
+    model: ComparedModel, pca: ComparedModel, fair_models: Sequence[ComparedModel]
+) -> str:
     """Explain that a model helps, but that its limit of the largest loss is not smaller."""
     gains = describe_shown_effects(model.effects_of_kind("gain"), model.materiality)
     return (
-        f"{_keep_pca(pca)} Under {model.full_name}, {gains}, and {_describe_losses(model, pca)}: "
-        "how large a loss may be is not known better than without it."
+        f"{_describe_leading(model, pca, fair_models)} Under it, {gains}. It is not recommended, "
+        "since how large a loss may be is not known better than without it."
     )
 
 
@@ -82,14 +121,15 @@ def explain_larger_loss(model: ComparedModel, pca: ComparedModel) -> str:
     """Explain that a model helps, but that its largest loss is not estimated to be smaller."""
     gains = describe_shown_effects(model.effects_of_kind("gain"), model.materiality)
     return (
-        f"{_keep_pca(pca)} Under {model.full_name}, {gains}, but the largest loss of a group is "
-        f"estimated at {_describe_estimates(model, pca)}."
+        f"Under {model.full_name}, {gains}. It is not recommended, since the largest loss of a "
+        f"group is estimated at {_describe_estimates(model, pca)}."
     )
 
 
 def explain_undecided(
     model: ComparedModel,
     pca: ComparedModel,
+    fair_models: Sequence[ComparedModel],
     helpful: Sequence[ComparedModel],
 ) -> str:
     """Explain why the model with the smallest estimate of the largest loss is not recommended.
@@ -99,25 +139,44 @@ def explain_undecided(
     reason = f"the group that {pca.model} harms most is not shown to gain"
     if model.possible_costs:
         reason = _describe_possible_costs(model)
-    losses = _describe_losses(model, pca)
-    text = f"{_keep_pca(pca)} Under {model.full_name}, {losses}, but {reason}."
-    if not helpful:
-        return text
-    smallest = min(helpful, key=lambda each: each.expected_largest_loss)
+    text = f"{_describe_leading(model, pca, fair_models)} It is not recommended, since {reason}."
+    if helpful:
+        smallest = min(helpful, key=lambda each: each.expected_largest_loss)
+        text += (
+            f" Without a material cost, {smallest.full_name} lowers the estimate of the largest "
+            f"loss to {_describe_estimate(smallest)} (at most {_limit_share(smallest)})."
+        )
+    return text
+
+
+def explain_unneeded(
+    model: ComparedModel, pca: ComparedModel, fair_models: Sequence[ComparedModel]
+) -> str:
+    """Explain that a model is not recommended because ordinary PCA is not shown to do harm."""
     return (
-        f"{text} Without a material cost, {smallest.full_name} lowers the estimate of the largest "
-        f"loss to {_describe_estimate(smallest)} (at most {_limit_share(smallest)})."
+        f"{_describe_leading(model, pca, fair_models)} It is not recommended, since {pca.model} is "
+        "not shown to harm any group."
     )
 
 
-def question_by_finding(finding: Finding) -> str:
+def _describe_leading(
+    model: ComparedModel, pca: ComparedModel, fair_models: Sequence[ComparedModel]
+) -> str:
+    """State that the largest loss is estimated to be smallest under a model, with its limit."""
+    if len(fair_models) == 1:
+        return f"Under {model.full_name}, {_describe_losses(model, pca)}."
+    return (
+        f"Of {_describe_rivals(model, pca, fair_models)}, {model.full_name} has the smallest "
+        f"estimate of the largest loss of a group, {_describe_estimates(model, pca)}; the upper "
+        f"limit of any group is {_limit_share(model)} (under {pca.model}, {_limit_share(pca)})."
+    )
+
+
+def question_by_finding(finding: Finding) -> Advice:
     """State that nothing is recommended before the remedy of a finding about the data."""
-    return f"Recommend no model yet: {finding.caveat} ({finding.code}). {finding.remedy}"
-
-
-def _keep_pca(pca: ComparedModel) -> str:
-    """State that no fair model is recommended, and what to do instead."""
-    return f"Keep {pca.model} or use more dimensions; no fair model is recommended."
+    return Advice(
+        (f"Recommend no model yet: {finding.caveat} ({finding.code}).", finding.remedy),
+    )
 
 
 def _describe_possible_costs(model: ComparedModel) -> str:

@@ -23,10 +23,23 @@ from fairspan.moments.second_moments import SecondMoments
 from fairspan.problem.warm_start import WarmStart
 from fairspan.typing import FloatArray
 
-REFIT_FAILURE = "a refit without one part of the rows failed, unlike the fit to all rows"
-"""Beginning of the reason why there are no estimates, if a refit failed."""
 # Center and scale of a model, the latter as bytes.
 _FrameKey = tuple[Center, bytes]
+
+
+@dataclass(frozen=True)
+class NoRefit:
+    """Why a model has no refits, and hence no estimates for new rows.
+
+    Attributes
+    ----------
+    reason : str
+    was_tried : bool
+        Whether a refit was tried and failed; otherwise there was to be none.
+    """
+
+    reason: str
+    was_tried: bool = False
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,18 +50,18 @@ class ModelRefits:
     ----------
     projectors : tuple of K Projectors
         Empty for a model that was not refitted, or could not be without every fold.
-    failure : str
-        Why the model could not be refitted; empty if it could, or was not to be.
+    no_refit : NoRefit or None
+        Why there are none; None if there are, or if the model was fitted to other rows.
     """
 
     projectors: tuple[Projector, ...] = ()
-    failure: str = ""
+    no_refit: NoRefit | None = None
 
     @classmethod
     def combine(cls, refits: Sequence["ModelRefits"]) -> "ModelRefits":
         """Combine the refits of a model, of one fold each; the first failure is that of all."""
         for refit in refits:
-            if refit.failure:
+            if refit.no_refit is not None:
                 return refit
         return cls(tuple(projector for refit in refits for projector in refit.projectors))
 
@@ -59,11 +72,15 @@ def try_refit(model: AuditedModel, training: "TrainingMoments", best: BestSubspa
     `best` are the best subspaces of the groups there, from which the search starts.
     """
     if model.no_refit_reason:
-        return ModelRefits(failure=model.no_refit_reason)
+        return ModelRefits(no_refit=NoRefit(model.no_refit_reason))
     try:
         return ModelRefits((_refit(model, training, best),))
     except FairspanError as error:
-        return ModelRefits(failure=f"{REFIT_FAILURE}: {error.args[0]}")
+        reason = (
+            "a refit without one part of the rows failed, unlike the fit to all rows: "
+            f"{error.args[0]}"
+        )
+        return ModelRefits(no_refit=NoRefit(reason, was_tried=True))
 
 
 class TrainingMoments:

@@ -313,6 +313,8 @@ class ModelResult:
     sensitivity : RefitSensitivity
     no_estimates_reason : str or None
         Why there are no estimates for new rows, if there are none.
+    has_failed_refit : bool
+        Whether there are none because a refit without one part of the rows failed.
     worst_case_errors : tuple of k floats, or None
         For the robust error gap criterion: largest error of each group under any distribution
         within the criterion's radius of the observed one.
@@ -332,6 +334,7 @@ class ModelResult:
     certificate: CertificateSummary = CertificateSummary()
     sensitivity: RefitSensitivity = RefitSensitivity()
     no_estimates_reason: str | None = None
+    has_failed_refit: bool = False
     worst_case_errors: tuple[float, ...] | None = None
     refit_bound: RefitBound | None = None
     rank_bound: RankBoundSummary | None = None

@@ -25,7 +25,9 @@ from fairspan.moments.fold_moments import FoldMoments
 from fairspan.moments.group_moments import GroupMoments
 from fairspan.rows.aggregation import Rows, with_row_offsets
 from fairspan.rows.group_limit import GroupLimit
+from fairspan.rows.labels import printable
 from fairspan.rows.missing import count_missing
+from fairspan.rows.protocol import row_metadata
 
 # Difference between the seeds of two repeats. One audit uses its seed and the next four at most.
 _SEED_STRIDE = 10
@@ -159,7 +161,8 @@ def _examine_data(
     # With clusters, dependence between rows is accounted for.
     if options.has_clusters:
         first_rows = None
-    audited_rows = _describe_rows(moments, options, missing)
+    group_columns = tuple(printable(str(name)) for name in row_metadata(rows).group_columns)
+    audited_rows = _describe_rows(moments, options, missing, group_columns)
     return AuditedData(moments, audited_rows, first_rows)
 
 
@@ -167,6 +170,7 @@ def _describe_rows(
     moments: Moments,
     options: EstimationOptions,
     missing: MissingValues | None = None,
+    group_columns: tuple[str, ...] = (),
     *,
     has_intervals: bool = True,
 ) -> AuditedRows:
@@ -178,6 +182,7 @@ def _describe_rows(
         n_dropped=moments.n_dropped,
         missing=missing,
         has_clusters=options.has_clusters,
+        group_columns=group_columns,
     )
 
 

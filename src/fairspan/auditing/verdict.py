@@ -3,7 +3,13 @@
 from dataclasses import dataclass
 from typing import Literal
 
+from fairspan.auditing.advice import Advice
+from fairspan.formatting.terminal import wrap_text
 from fairspan.rows.labels import Label
+
+_INDENT = "  "
+# Below the text of a numbered step.
+_STEP_INDENT = _INDENT + " " * len("1. ")
 
 VerdictKind = Literal[
     "harm, repair shifts it",
@@ -30,7 +36,7 @@ class Verdict:
         One of the ten kinds.
     summary : str
         Summary of the evidence.
-    recommendation : str
+    advice : Advice
         Recommended action.
     model : str
         Name of the fair model, or of the only model.
@@ -42,14 +48,48 @@ class Verdict:
 
     kind: VerdictKind
     summary: str
-    recommendation: str
+    advice: Advice
     model: str
     groups: tuple[Label, ...] = ()
     n_agreeing: int = 1
     n_repeats: int = 1
 
-    def __str__(self) -> str:
+    @property
+    def recommendation(self) -> str:
+        """Recommended action, as text."""
+        return self.advice.text
+
+    def to_dict(self) -> dict[str, object]:
+        """Return JSON-serializable values."""
+        return {
+            "kind": self.kind,
+            "summary": self.summary,
+            "recommendation": self.recommendation,
+            "steps": list(self.advice.steps),
+            "model": self.model,
+            "groups": list(self.groups),
+            "n_agreeing": self.n_agreeing,
+            "n_repeats": self.n_repeats,
+        }
+
+    @property
+    def evidence(self) -> str:
+        """The kind with the summary, without the recommendation."""
         text = self.kind[0].upper() + self.kind[1:]
         if self.n_repeats > 1:
             text += f" (in {self.n_agreeing} of {self.n_repeats} fold assignments)"
-        return f"{text}. {self.summary} {self.recommendation}"
+        return f"{text}. {self.summary}"
+
+    def to_lines(self, title: str, width: int) -> list[str]:
+        """Return the verdict after its title, with several steps below it, wrapped to a width."""
+        steps = self.advice.numbered_steps
+        if len(steps) == 1:
+            return wrap_text(f"{title}: {self}", width, _INDENT)
+        lines = wrap_text(f"{title}: {self.evidence}", width, _INDENT)
+        lines.append("Recommendation:")
+        for step in steps:
+            lines += wrap_text(f"{_INDENT}{step}", width, _STEP_INDENT)
+        return lines
+
+    def __str__(self) -> str:
+        return f"{self.evidence} {self.recommendation}"

@@ -236,7 +236,7 @@ def _with_recommendation(verdict: Verdict, recommendation: Recommendation | None
     names_payers = recommendation.kind == "no model, a group pays"
     if names_payers and recommendation.leading_model == verdict.model and says_cost:
         return verdict
-    return replace(verdict, recommendation=recommendation.text)
+    return replace(verdict, advice=recommendation.advice)
 
 
 def _with_caveats(verdict: Verdict, baseline: str | None, findings: Sequence[Finding]) -> Verdict:

@@ -7,7 +7,8 @@ import math
 from collections.abc import Sequence
 from dataclasses import replace
 
-from fairspan.auditing.effect_sentences import describe_changes, describe_rise, format_points
+from fairspan.auditing.advice import Advice, offer_at_cost
+from fairspan.auditing.effect_sentences import describe_changes, format_points
 from fairspan.auditing.findings.finding import Finding
 from fairspan.auditing.group_effects import GroupEffect
 from fairspan.auditing.group_names import (
@@ -36,6 +37,9 @@ from fairspan.formatting.numbers import (
 # Maximum number of groups whose costs are described one by one.
 _MAX_DESCRIBED_COSTS = 3
 
+FIT_FAIR_MODEL = "fit a FairPCA to the same rows and audit both"
+"""How to compare a model with a fair one in Python; the command line puts its commands there."""
+_CLAIM_NOTHING = "Until then, claim neither harm nor fairness."
 STABILIZING_CHANGES = "a different number of dimensions or scaling, or a check for outliers"
 
 
@@ -44,7 +48,7 @@ def state_harm_without_repair(model: ModelResult, harmed: Sequence[GroupResult])
     return Verdict(
         kind="harm, no repair tried",
         summary=describe_harm(model, harmed),
-        recommendation="Fit a FairPCA to the same rows and audit both models.",
+        advice=Advice((f"Compare it with a fair model: {FIT_FAIR_MODEL}.",)),
         model=model.name,
         groups=labels_of(harmed),
     )
@@ -58,7 +62,7 @@ def state_harmful_repair(comparison: ModelComparison) -> Verdict:
         "no material harm, repair harms",
         f"The repair itself does harm: under {fair}, {_describe_harm(comparison.newly_harmed)}, "
         f"while {pca} is not shown to harm any group.",
-        f"Do not use {fair} in place of {pca}.",
+        Advice((f"Do not use {fair} in place of {pca}.",)),
         comparison.fair.name,
         labels_of(comparison.newly_harmed),
     )
@@ -71,14 +75,18 @@ def state_shifting_repair(comparison: ModelComparison) -> Verdict:
     worst = comparison.worst_under_fair
     also = ""
     if worst.has_error_rise:
-        rise = describe_rise(quote_group(worst.group), worst.expected_change_share, pca)
-        also = f" Also, {rise}."
+        also = f" {quote_group(worst.group)} also loses more than under {pca}."
     return Verdict(
         "harm, repair shifts it",
         f"{_describe_harm_by_pca(comparison)} Under {fair}, "
         f"{_describe_harm(comparison.newly_harmed)}, which {pca} is not shown to harm.{also}",
-        "The repair is not better for everybody. Choose another criterion or more dimensions, or "
-        "report which groups bear the cost and why.",
+        Advice(
+            (
+                "Choose another criterion or more dimensions, as the repair is not better for "
+                "everybody; or report which groups bear the cost and why.",
+            ),
+            suggests_more_dimensions=True,
+        ),
         comparison.fair.name,
         labels_of(comparison.newly_harmed),
     )
@@ -93,7 +101,12 @@ def state_unstable_repair(comparison: ModelComparison) -> Verdict:
         f"{fair} itself is unstable: refitted to other rows, it could raise the error of "
         f"{worst_name} as well as lower it. Consider {STABILIZING_CHANGES}. "
         f"{_describe_harm_by_pca(comparison)}",
-        f"Try {STABILIZING_CHANGES}, and audit again; until then do not claim that {fair} helps.",
+        Advice(
+            (
+                f"Try {STABILIZING_CHANGES}, and audit again.",
+                f"Until then, do not claim that {fair} helps.",
+            )
+        ),
         comparison.fair.name,
         comparison.labels_harmed_by_pca,
     )
@@ -104,11 +117,14 @@ def state_worsening_repair(comparison: ModelComparison) -> Verdict:
     fair = comparison.fair.full_name
     pca = comparison.pca.name
     worst = comparison.worst_under_fair
-    rise = describe_rise(quote_group(worst.group), worst.expected_change_share, pca)
     return Verdict(
         "harm, repair makes it worse",
-        f"{_describe_harm_by_pca(comparison)} Under {fair}, {rise}.",
-        f"Do not use {fair}. Keep {pca}, choose another criterion, or use more dimensions.",
+        f"{_describe_harm_by_pca(comparison)} Under {fair}, {quote_group(worst.group)} loses even "
+        "more.",
+        Advice(
+            (f"Keep {pca}, choose another criterion, or use more dimensions: do not use {fair}.",),
+            suggests_more_dimensions=True,
+        ),
         comparison.fair.name,
         comparison.labels_harmed_by_pca,
     )
@@ -121,20 +137,14 @@ def state_useless_repair(comparison: ModelComparison) -> Verdict:
     return Verdict(
         "harm, repair not shown to help",
         f"{_describe_harm_by_pca(comparison)} Under {fair}, the error of {worst_name} is not shown "
-        f"to decrease on new rows{_open_change(comparison.worst_under_fair)}.",
-        f"Keep {comparison.pca.name}, choose another criterion, or use more dimensions.",
+        "to decrease on new rows.",
+        Advice(
+            (f"Keep {comparison.pca.name}, choose another criterion, or use more dimensions.",),
+            suggests_more_dimensions=True,
+        ),
         comparison.fair.name,
         comparison.labels_harmed_by_pca,
     )
-
-
-def _open_change(group: GroupResult) -> str:
-    """Return " (1.2 points less to 0.5 more)" for a change of unknown sign; empty otherwise."""
-    change = group.expected_change_share
-    if not change.contains_zero:
-        return ""
-    low, high = (format_points(limit or 0.0) for limit in (change.low, change.high))
-    return f" ({low} points less to {high} more)"
 
 
 def _describe_harm_by_pca(comparison: ModelComparison) -> str:
@@ -152,31 +162,20 @@ def add_harm_without_rise(verdict: Verdict, comparison: ModelComparison) -> Verd
     """Add the groups that only the fair model is shown to harm, but not more than PCA does."""
     groups = comparison.harmed_without_rise
     apart = [group for group in groups if comparison.has_separate_loss(group)]
-    sentence = f"Under {comparison.fair.full_name}, {_describe_harm(groups)}"
-    if len(apart) == 1 == len(groups):
-        sentence += f": {_describe_separate_loss(apart[0], comparison)}"
-    else:
-        sentence += f", but not shown to be worse off than under {comparison.pca.name}."
-    return replace(verdict, summary=f"{verdict.summary} {sentence}")
-
-
-def _describe_separate_loss(group: GroupResult, comparison: ModelComparison) -> str:
-    """Explain why a change is not shown although the intervals of both losses are separate.
-
-    The interval of a loss is for refits to other rows on average, that of a change for the fit to
-    these rows, which differs from refits as they do from each other.
-    """
+    fair = comparison.fair.full_name
     pca = comparison.pca.name
-    under_pca = ascii_share(comparison.result_under_pca(group).expected_loss_share.high or 0.0)
-    change = group.expected_change_share
-    low, high = (format_points(limit or 0.0) for limit in (change.low, change.high))
-    loss = _share_range(group.expected_loss_share)
-    return (
-        f"refits without one part of the rows lose {loss} of its "
-        f"variance on average, and at most {under_pca} under {pca}. But refits differ so much that "
-        f"for the fit to these rows anything from {low} points less to {high} points more than "
-        f"under {pca} is possible."
-    )
+    if len(apart) == 1 == len(groups):
+        sentence = (
+            f"Under {fair}, {_describe_harm(apart)}, and refits lose more of it than under {pca} "
+            "on average; but they differ so much that neither a gain nor a cost is shown for the "
+            "models fitted to all rows."
+        )
+    else:
+        sentence = (
+            f"Under {fair}, {_describe_harm(groups)}, but not shown to be worse off than under "
+            f"{pca}."
+        )
+    return replace(verdict, summary=f"{verdict.summary} {sentence}")
 
 
 def add_error_gap(verdict: Verdict, comparison: ModelComparison) -> Verdict:
@@ -208,8 +207,7 @@ def add_harm_by_repair(verdict: Verdict, comparison: ModelComparison) -> Verdict
         verdict,
         summary=f"The repair itself does harm: under {fair}, "
         f"{_describe_harm(comparison.newly_harmed)}. {verdict.summary}",
-        recommendation=f"Do not use {fair} in place of {comparison.pca.name}. "
-        f"{verdict.recommendation}",
+        advice=verdict.advice.after([f"Do not use {fair} in place of {comparison.pca.name}."]),
         groups=(*labels_of(comparison.newly_harmed), *verdict.groups),
     )
 
@@ -226,8 +224,11 @@ def state_costly_repair(comparison: ModelComparison) -> Verdict:
     return Verdict(
         kind="harm, repair at a cost",
         summary=summary,
-        recommendation=f"No model is recommended. If you accept the cost, use {fair.full_name} "
-        "and report it. Otherwise choose another criterion or more dimensions.",
+        advice=offer_at_cost(
+            "Decide whether the cost is acceptable: no model is better for everybody.",
+            fair.full_name,
+            fair.name,
+        ),
         model=fair.name,
         groups=comparison.labels_harmed_by_pca,
     )
@@ -258,8 +259,14 @@ def state_possible_cost(comparison: ModelComparison) -> Verdict:
     return Verdict(
         kind="harm, repair at a possible cost",
         summary=summary,
-        recommendation=f"If you accept such a cost, use {fair.full_name} and report it. Otherwise "
-        "collect more rows of those who may pay.",
+        advice=Advice(
+            (
+                "Decide whether such a cost would be acceptable.",
+                f"If it would be, use {fair.full_name} and report who may pay.",
+                f"If not, collect more rows of {quote_groups(possible)}, and audit again.",
+            ),
+            offered_model=fair.name,
+        ),
         model=fair.name,
         groups=comparison.labels_harmed_by_pca,
     )
@@ -292,7 +299,7 @@ def state_helpful_repair(comparison: ModelComparison) -> Verdict:
     return Verdict(
         kind="harm, repair helps",
         summary=f"{summary}.",
-        recommendation=f"Use {comparison.fair.full_name}.",
+        advice=Advice((f"Use {comparison.fair.full_name}.",), offered_model=comparison.fair.name),
         model=comparison.fair.name,
         groups=comparison.labels_harmed_by_pca,
     )
@@ -368,8 +375,9 @@ def state_unstable_pca(
         summary=f"{pca.name} itself is unstable: whether it harms "
         f"{alternatives_with_counts(unstable)} "
         f"depends on the rows it is fitted to. Consider {STABILIZING_CHANGES}.",
-        recommendation=f"Try {STABILIZING_CHANGES}, and audit again; until then claim neither harm "
-        "nor fairness.",
+        advice=Advice(
+            (f"Try {STABILIZING_CHANGES}, and audit again.", _CLAIM_NOTHING),
+        ),
         model=name,
         groups=labels_of(inconclusive),
     )
@@ -380,7 +388,7 @@ def state_too_few_rows(pca: ModelResult, name: str, inconclusive: Sequence[Group
     reason = ""
     if pca.no_estimates_reason is not None:
         reason = f" ({pca.no_estimates_reason})"
-    remedy = "Collect more rows of them, or use fewer dimensions"
+    remedy = f"Collect more rows of {quote_groups(inconclusive)}, or use fewer dimensions"
     if all(group.is_identified is False for group in inconclusive):
         # More rows do not tell equal eigenvalues apart; fewer dimensions also need fewer rows.
         remedy = "Use another number of dimensions, preferably a smaller one"
@@ -389,7 +397,7 @@ def state_too_few_rows(pca: ModelResult, name: str, inconclusive: Sequence[Group
         summary=f"These rows do not suffice to decide whether {pca.name} harms "
         f"{alternatives_with_counts(inconclusive)}{reason}.{describe_detectable_losses(inconclusive)}"
         f"{_describe_unidentified(pca, inconclusive)}",
-        recommendation=f"{remedy}; until then claim neither harm nor fairness.",
+        advice=Advice((f"{remedy}, and audit again.", _CLAIM_NOTHING)),
         model=name,
         groups=labels_of(inconclusive),
     )
@@ -421,7 +429,7 @@ def state_no_harm(pca: ModelResult, name: str, level: float) -> Verdict:
         summary += f" The loss of {quote_groups(minor)} is above zero but immaterial."
     elif minor:
         summary += f" The losses of {quote_groups(minor)} are above zero but immaterial."
-    return Verdict("no material harm", summary, f"Use {pca.name}.", name)
+    return Verdict("no material harm", summary, Advice((f"Use {pca.name}.",)), name)
 
 
 def state_misleading_data(
@@ -442,28 +450,20 @@ def state_misleading_data(
         verdict,
         kind="inconclusive",
         summary=f"No group has a material loss in these figures, but {_join_caveats(findings)}.",
-        recommendation=f"{misleading.stated_remedy or misleading.remedy} Then audit again.",
+        advice=Advice((misleading.stated_remedy or misleading.remedy, "Audit again.")),
     )
 
 
 def add_caveats(verdict: Verdict, findings: Sequence[Finding]) -> Verdict:
-    """Return the verdict followed by the caveats of findings, and their remedies.
-
-    The answer comes first, unless a finding leaves it open whether there is one.
-    """
-    advice = verdict.recommendation
-    remedies = [finding.stated_remedy or finding.remedy for finding in findings]
-    if verdict.kind == "inconclusive" or any(map(casts_doubt, findings)):
-        # Nothing is known before this remedy.
-        advice = f"{remedies[0]} If the verdict does not change, {_lowered(advice)}"
-    else:
-        first, *others = dict.fromkeys(remedies)
-        advice = f"{advice} First, {_lowered(first)}"
-        advice += "".join(f" Then {_lowered(remedy)}" for remedy in others)
+    """Return the verdict followed by caveats of findings, with their remedies as first steps."""
+    remedies = dict.fromkeys(finding.stated_remedy or finding.remedy for finding in findings)
+    first_step, *other_steps = verdict.advice.steps
+    first_step = f"If the verdict does not change, {first_step[0].lower()}{first_step[1:]}"
+    advice = replace(verdict.advice, steps=(*remedies, first_step, *other_steps))
     return replace(
         verdict,
         summary=f"{verdict.summary} Caveat: {_join_caveats(findings)}.",
-        recommendation=advice,
+        advice=advice,
     )
 
 
@@ -471,11 +471,6 @@ def casts_doubt(finding: Finding) -> bool:
     """Whether a finding is about all rows and may have hidden or caused a loss."""
     is_about_data = finding.model is None and not finding.groups
     return finding.qualifies_verdict and is_about_data and not finding.may_be_harmless
-
-
-def _lowered(sentence: str) -> str:
-    """Return a sentence that goes on after a comma."""
-    return sentence[0].lower() + sentence[1:]
 
 
 def _join_caveats(findings: Sequence[Finding]) -> str:
@@ -498,8 +493,7 @@ def describe_harm(model: ModelResult, harmed: Sequence[GroupResult]) -> str:
         f"{names_with_counts([worst])} than the {best_components}."
     )
     if others:
-        verb = verb_form(len(others), "loses", "lose")
-        text += f" {names_with_counts(others)} also {verb} more than chance explains."
+        text += f" {names_with_counts(others)} {verb_form(len(others), 'is', 'are')} also harmed."
     inconclusive = [group for group in model.groups if group.state == "inconclusive"]
     if inconclusive:
         text += f" Whether it harms {alternatives_with_counts(inconclusive)} is unresolved."

@@ -11,15 +11,12 @@ from typing import TYPE_CHECKING, Any
 
 from fairspan.auditing.findings.finding import Finding, Setting
 from fairspan.auditing.verdict import Verdict
+from fairspan.auditing.verdict_sentences import FIT_FAIR_MODEL
 
 if TYPE_CHECKING:
     from fairspan.auditing.audit_result import Audit
     from fairspan.report.report import Report
 
-_REPAIR_ADVICE = (
-    "Compare it with a fair model: fairspan audit --repair fits one and audits both, and fairspan "
-    "fit saves it."
-)
 # Maximum number of columns in a hint.
 _MAX_COLUMNS_SHOWN = 4
 
@@ -71,10 +68,9 @@ def with_command_hint(finding: Finding) -> Finding:
 
 
 def _verdict_in_command_terms(verdict: Verdict) -> Verdict:
-    """Return the verdict with a recommendation that names commands."""
-    if verdict.kind == "harm, no repair tried":
-        return replace(verdict, recommendation=_REPAIR_ADVICE)
-    return replace(verdict, recommendation=in_command_terms(verdict.recommendation))
+    """Return the verdict with steps that name commands and options."""
+    steps = tuple(map(in_command_terms, verdict.advice.steps))
+    return replace(verdict, advice=replace(verdict.advice, steps=steps))
 
 
 def in_command_terms(text: str) -> str:
@@ -113,8 +109,9 @@ def _missing_group_options(labels: Sequence[str]) -> str:
     return f"--na-values {shlex.quote(','.join(labels))} with --missing-group drop"
 
 
-# Options for the arguments that remedies and statuses name; longer phrases come first.
+# Options for the arguments that remedies, steps and statuses name; longer phrases come first.
 _OPTIONS_OF_ARGUMENTS = {
+    FIT_FAIR_MODEL: "fairspan audit --repair fits one and audits both, and fairspan fit saves it",
     "allow_extra=True": "--allow-extra",
     'center="global"': "--center global",
     "scale=True": "--standardize",

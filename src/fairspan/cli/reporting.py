@@ -10,7 +10,6 @@ from typing import NamedTuple
 
 from fairspan.auditing.audit import audit
 from fairspan.auditing.audit_result import Audit, format_finding
-from fairspan.auditing.decision_table import decision_note
 from fairspan.auditing.estimates import STATE_MEANINGS
 from fairspan.auditing.group_names import ascii_share, format_group
 from fairspan.auditing.models import (
@@ -213,6 +212,8 @@ def report_summary(report: Report, page: Path | None) -> str:
     # The first of the fits is ordinary PCA.
     criteria = counted(len(report.fits) - 1, "criterion", "criteria")
     dimensions = counted(report.main.n_components, "dimension")
+    if rows.group_columns:
+        sizes = f"groups by {', '.join(rows.group_columns)}: {sizes}"
     description = (
         f"{counted(rows.n_rows, 'row')} ({sizes}), {counted(rows.n_features, 'feature')}; PCA and "
         f"{criteria} with {dimensions} each. The loss of a group is the share of its variance that "
@@ -225,10 +226,12 @@ def report_summary(report: Report, page: Path | None) -> str:
         "",
     ]
     if report.audit.has_decisions:
-        lines += [report.audit.decision_table().to_text(width, paint), ""]
-        lines += [*wrap_text(decision_note(report.audit.materiality), width), ""]
+        decisions = report.audit.decision_table()
+        lines += [decisions.to_text(width, paint), ""]
+        for note in decisions.notes:
+            lines += [*wrap_text(str(note), width), ""]
     if report.verdict is not None:
-        lines += [*wrap_text(f"Verdict: {report.verdict}", width, "  "), ""]
+        lines += [*report.verdict.to_lines("Verdict", width), ""]
     lines += [*_describe_criteria(report, width), ""]
     if report.has_estimates:
         lines += [*_describe_states(report, width), ""]
@@ -375,7 +378,7 @@ def demo_text(certificate: Certificate, result: Audit, data: Dataset) -> str:
     )
     parts = [
         f"{_wrap(question, width)}\n{_wrap(description, width)}",
-        _wrap(f"Verdict: {result.verdict}", width),
+        "\n".join(result.verdict.to_lines("Verdict", width)),
         result.table().to_text(width, painter_for(sys.stdout)),
         f"{_wrap(conclusion, width)}\n{certificate_text(certificate)}",
         # Not wrapped, so that it can be copied.

@@ -143,13 +143,29 @@ def join_alternatives(texts: Sequence[str], max_items: int = _MAX_LISTED) -> str
     >>> join_alternatives(["a", "b", "c"]), join_alternatives(["a", "b", "c"], 1)
     ('a, b or c', 'a or 2 more')
     """
+    return _join(texts, "or", max_items)
+
+
+def join_all(texts: Sequence[str]) -> str:
+    """Join texts with commas and "and", truncated to a few.
+
+    Examples
+    --------
+    >>> join_all(["a", "b", "c"])
+    'a, b and c'
+    """
+    return _join(texts, "and", _MAX_LISTED)
+
+
+def _join(texts: Sequence[str], conjunction: str, max_items: int) -> str:
+    """Join texts with commas and a conjunction, truncated to `max_items`."""
     shown = list(texts[:max_items])
     n_more = len(texts) - len(shown)
     if n_more:
         shown.append(f"{n_more} more")
     if len(shown) < 2:
         return "".join(shown)
-    return f"{', '.join(shown[:-1])} or {shown[-1]}"
+    return f"{', '.join(shown[:-1])} {conjunction} {shown[-1]}"
 
 
 def join_truncated(texts: Sequence[str], max_items: int = _MAX_LISTED) -> str:

@@ -389,6 +389,18 @@ def noun_form(value: int, singular: str, plural: str) -> str:
     return plural or f"{singular}s"
 
 
+def number_word(number: int) -> str:
+    """Return a small number as a word, and others as digits.
+
+    Examples
+    --------
+    >>> number_word(8), number_word(12)
+    ('eight', '12')
+    """
+    words = ("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine")
+    return words[number] if number < len(words) else format_integer(number)
+
+
 def verb_form(count: int, singular: str, plural: str) -> str:
     """Return the form of a verb or pronoun that agrees with a count."""
     return singular if count == 1 else plural

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from fairspan.auditing.intervals import share_of
+from fairspan.auditing.results import ModelResult
 from fairspan.displays import (
     AuditDisplay,
     CorrelationCircleDisplay,
@@ -53,11 +54,33 @@ def pca_errors_figure(report: Report) -> PageFigure:
     )
 
 
-def expected_losses_figure(report: Report) -> PageFigure:
-    """Figure of the expected losses under PCA and, if it has estimates, the main criterion."""
+def summary_figure(report: Report) -> PageFigure:
+    """Figure of the expected losses under PCA and, if it is offered, the main criterion."""
     models = [report.pca]
-    if not report.main.is_pca and report.main.no_estimates_reason is None:
-        models.append(report.main)
+    if report.offers_main:
+        models += _estimated_repair(report)
+    return _expected_losses_figure(report, models, "e")
+
+
+def repair_figure(report: Report) -> PageFigure | None:
+    """Figure of the same under both, if the main criterion has estimates and is not offered."""
+    repair = _estimated_repair(report)
+    if report.offers_main or not repair:
+        return None
+    return _expected_losses_figure(report, [report.pca, *repair], "r")
+
+
+def _estimated_repair(report: Report) -> list[ModelResult]:
+    """Return the main model, if it is a fair one with estimates."""
+    if report.main.is_pca or report.main.no_estimates_reason is not None:
+        return []
+    return [report.main]
+
+
+def _expected_losses_figure(
+    report: Report, models: Sequence[ModelResult], element_prefix: str
+) -> PageFigure:
+    """Figure of the expected losses under some models."""
     n_groups = _MAX_GROUPS_IN_SUMMARY
     records_by_model = [_drawn_records(report, model.records, n_groups) for model in models]
     descriptions = [
@@ -78,7 +101,7 @@ def expected_losses_figure(report: Report) -> PageFigure:
     is_small = len(_drawn_groups(report, n_groups)) <= n_groups
     return draw_figure(
         display,
-        "e",
+        element_prefix,
         caption,
         alt_text,
         max_width=_MAX_SUMMARY_WIDTH,

@@ -9,7 +9,7 @@ from hashlib import sha256
 from pathlib import Path
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
-from markupsafe import Markup
+from markupsafe import Markup, escape
 
 from fairspan.auditing.group_names import format_group
 from fairspan.auditing.intervals import share_of
@@ -55,6 +55,8 @@ _NBSP = "\u00a0"
 _CODE_OR_TAG_OR_SPACE = re.compile(
     r"(?P<markup><(?P<name>style|script|pre|code)\b.*?</(?P=name)>|<[^>]*>)|(?<=\d) (?=%)", re.S
 )
+# An option of the command line, such as --clusters.
+_OPTION = re.compile(r"(?<![\w-])--[a-z][a-z-]*")
 # Number of features listed on the page: more names would be most of its size.
 _MAX_LISTED_FEATURES = 1000
 
@@ -104,7 +106,8 @@ def _page_context(report: Report) -> dict[str, object]:
         slider_figure = figures.frontier_figure(report)
         other_dimensions_figure = dimensions_figure
     losses_figure = None if report.main.is_pca else figures.losses_figure(report)
-    expected_figure = figures.expected_losses_figure(report) if report.has_estimates else None
+    expected_figure = figures.summary_figure(report) if report.has_estimates else None
+    repair_figure = figures.repair_figure(report) if report.has_estimates else None
     main_findings, other_findings = split_findings(report)
     return {
         "report": report,
@@ -119,6 +122,7 @@ def _page_context(report: Report) -> dict[str, object]:
         "pca_figure": figures.pca_errors_figure(report),
         "losses_figure": losses_figure,
         "expected_figure": expected_figure,
+        "repair_figure": repair_figure,
         "correlation_figure": figures.correlation_figure(report),
         "slider_figure": slider_figure,
         "dimensions_figure": other_dimensions_figure,
@@ -133,6 +137,17 @@ def _page_context(report: Report) -> dict[str, object]:
         "script": script,
         "policy": content_security_policy(style, script, has_displays=bool(report.displays)),
     }
+
+
+def options_as_code(text: str) -> Markup:
+    """Format the options of the command line in a text as code, which no line ends within.
+
+    Examples
+    --------
+    >>> options_as_code("Name it (--clusters COL).")
+    Markup('Name it (<code>--clusters</code> COL).')
+    """
+    return Markup(_OPTION.sub(r"<code>\g<0></code>", str(escape(text))))
 
 
 def read_template(name: str) -> str:
@@ -254,6 +269,7 @@ def _jinja_environment() -> Environment:
     environment.filters |= {function.__name__: function for function in format_filters}
     environment.filters["json"] = json_for_script
     environment.filters["group_name"] = lambda label: display_name(format_group(label))
+    environment.filters["with_options"] = options_as_code
     environment.filters["with_breaks"] = lambda name: Markup(name_to_html(name))
     return environment
 

@@ -118,6 +118,16 @@ class Report:
         return next(main_verdicts, None)
 
     @property
+    def offers_main(self) -> bool:
+        """Whether the verdict advises the main model, or offers it on a condition.
+
+        Otherwise its figures are left to the section on repair.
+        """
+        if self.verdict is None or self.main.is_pca:
+            return True
+        return self.verdict.advice.offered_model == self.main.name
+
+    @property
     def is_em_estimated(self) -> bool:
         """Whether the moments were estimated from incomplete rows (EM)."""
         return self.moments.is_em_estimated

@@ -4,8 +4,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from math import isfinite
 
-from fairspan.auditing.audit_table import COMMON_UNIT_NOTE, joint_level_note
-from fairspan.auditing.decision_table import decision_note
+from fairspan.auditing.audit_table import (
+    COMMON_UNIT_NOTE,
+    joint_level_note,
+    observed_loss_note,
+)
+from fairspan.auditing.decision_notes import decision_note, separate_losses_note
 from fairspan.auditing.estimates import STATE_MEANINGS
 from fairspan.auditing.findings.finding import Finding
 from fairspan.auditing.intervals import share_of
@@ -54,7 +58,10 @@ _OUTCOMES: dict[VerdictKind, tuple[str, str]] = {
 }
 _WORSE: VerdictKind = "harm, repair makes it worse"
 _MAKES_WORSE = ("makes {group} worse", "make {group} worse")
-_NO_HELP = ("is not shown to help {group}", "are not shown to help {group}")
+_NO_HELP = (
+    "is not shown to help {group}: the interval of its change contains zero",
+    "are not shown to help {group}: the intervals of its change contain zero",
+)
 
 
 @dataclass(frozen=True)
@@ -71,12 +78,15 @@ class CriteriaOutcome:
         Whether they help this group.
     harms_others : bool
         Whether they harm a group that PCA is not shown to harm. They may help this group.
+    makes_worse : bool
+        Whether the error of this group is shown to rise.
     """
 
     models: tuple[str, ...]
     phrase: str
     helps: bool
     harms_others: bool
+    makes_worse: bool = False
 
 
 @dataclass(frozen=True)
@@ -113,7 +123,13 @@ def sentence_context(report: Report) -> dict[str, object]:
         for result in report.curves.dimensions
     ]
     main_findings, _ = split_findings(report)  # without those on other models
-    verdicts = [verdict for verdict in report.audit.verdicts if verdict.model != pca.name]
+    estimated = [model.name for model in report.audit.models if model.has_estimates]
+    verdicts = [
+        verdict
+        for verdict in report.audit.verdicts
+        if verdict.model != pca.name and verdict.model in estimated
+    ]
+    recommendation = report.audit.recommendation
     d = pca.n_components
     n_fair = len(report.audit.models) - 1
     return {
@@ -146,11 +162,8 @@ def sentence_context(report: Report) -> dict[str, object]:
         "unharmed_dimensions": unharmed_dimensions(report),
         "harm_by_dimension": harm_by_dimension(report),
         "harmed_by_pca": harmed_groups(pca),
-        "harmful_models": [
-            model.name
-            for model in report.audit.models
-            if not model.is_pca and model.has_estimates and harmed_groups(model)
-        ],
+        **_harmful_models(report),
+        "assumptions": _assumptions_of_harm(report),
         "main_findings": main_findings,
         "inconclusive_state": INCONCLUSIVE,
         "state_reasons": {
@@ -159,10 +172,17 @@ def sentence_context(report: Report) -> dict[str, object]:
         "state_meanings": STATE_MEANINGS,
         "common_unit_note": COMMON_UNIT_NOTE,
         "decision_note_text": decision_note(report.audit.materiality),
+        "separate_losses_note_text": report.shorten_names(
+            separate_losses_note(report.audit.models)
+        ),
+        "recommendation_reason_text": report.shorten_names(
+            recommendation.reason if recommendation is not None else ""
+        ),
         "has_smaller_total_error": any(
             model.expected_total_error_share < pca.expected_total_error_share
             for model in report.audit.models
         ),
+        "observed_loss_note": observed_loss_note([pca], report.audit.materiality),
         "joint_level_note": joint_level_note(report.audit.level, n_fair),
         "criteria_verdicts": verdicts,
         "criteria_outcomes": group_by_outcome(verdicts),
@@ -177,14 +197,44 @@ def sentence_context(report: Report) -> dict[str, object]:
 def _affected_groups(report: Report) -> dict[str, list[GroupResult]]:
     """Return the groups that gain, pay and are newly harmed under the main model."""
     if report.main.is_pca:
-        return {"gainers": [], "payers": [], "newly_harmed": [], "harmed_by_main": []}
+        return {"gainers": [], "payers": [], "newly_harmed": []}
     comparison = ModelComparison.from_models(report.main, report.pca, report.audit.materiality)
     return {
         "gainers": comparison.groups_with_effect("gain"),
         "payers": comparison.groups_with_effect("cost"),
         "newly_harmed": comparison.newly_harmed,
-        "harmed_by_main": harmed_groups(report.main),
     }
+
+
+def _assumptions_of_harm(report: Report) -> list[str]:
+    """Return the assumptions of the harm by PCA that findings call into question."""
+    harmed = {group.group for group in harmed_groups(report.pca)}
+    assumptions = [
+        finding.assumption
+        for finding in report.audit.findings
+        if finding.assumption
+        and finding.model in (None, report.pca.name)
+        and (not finding.groups or harmed.intersection(finding.groups))
+    ]
+    return list(dict.fromkeys(assumptions))
+
+
+def _harmful_models(report: Report) -> dict[str, list[str]]:
+    """Return the names of the fair models under which a group is harmed that PCA does not harm.
+
+    Those under which its error is shown to rise are separate from those for which it is not.
+    """
+    worse = []
+    not_shown_worse = []
+    for model in report.audit.models:
+        if model.is_pca or not model.has_estimates:
+            continue
+        comparison = ModelComparison.from_models(model, report.pca, report.audit.materiality)
+        if comparison.newly_harmed:
+            worse.append(model.name)
+        elif comparison.harmed_without_rise:
+            not_shown_worse.append(model.name)
+    return {"worse_models": worse, "not_shown_worse_models": not_shown_worse}
 
 
 def _increased_losses(report: Report) -> list[tuple[GroupResult, GroupResult]]:
@@ -201,7 +251,9 @@ def group_by_outcome(verdicts: Sequence[Verdict]) -> list[CriteriaOutcome]:
 
     Examples
     --------
-    >>> verdicts = [Verdict("harm, repair shifts it", "", "", name) for name in ("a", "b")]
+    >>> from fairspan.auditing.advice import Advice
+    >>> kind = "harm, repair shifts it"
+    >>> verdicts = [Verdict(kind, "", Advice(("",)), name) for name in ("a", "b")]
     >>> [(outcome.models, outcome.phrase) for outcome in group_by_outcome(verdicts)]
     [(('a', 'b'), 'harm a group that PCA is not shown to harm')]
     """
@@ -219,7 +271,11 @@ def group_by_outcome(verdicts: Sequence[Verdict]) -> list[CriteriaOutcome]:
     for models, phrases in ((others, _NO_HELP), (worse, _MAKES_WORSE)):
         if models:
             phrase = verb_form(len(models), *phrases)
-            outcomes.append(CriteriaOutcome(models, phrase, helps=False, harms_others=False))
+            outcomes.append(
+                CriteriaOutcome(
+                    models, phrase, helps=False, harms_others=False, makes_worse=models is worse
+                )
+            )
     return outcomes
 
 

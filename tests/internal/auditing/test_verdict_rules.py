@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 
+from fairspan.auditing.decision_notes import separate_losses_note
 from fairspan.auditing.decision_table import decision_table, decisions
 from fairspan.auditing.findings.finding import Finding
 from fairspan.auditing.findings.finding_catalog import ENTRIES
@@ -120,7 +121,7 @@ KINDS = [
         [group("a", "harmed"), group("b", "no material harm", 0.0)],
         [group("a", "harmed", 1.5, 0.5), group("b", "no material harm", 0.0, 0.0)],
         "harm, repair makes it worse",
-        ["Under fair, 'a' loses 5.0 points more than under PCA (4.0 to 6.0)."],
+        ["Under fair, 'a' loses even more."],
     ),
     (
         [group("a", "no material harm", 0.0), group("b", "minor", 0.05)],
@@ -132,7 +133,7 @@ KINDS = [
         [group("a", "harmed"), group("b", "harmed", 3.0)],
         [],
         "harm, no repair tried",
-        ["variance of 'b' (100 rows)", "'a' (100 rows) also loses"],
+        ["variance of 'b' (100 rows)", "'a' (100 rows) is also harmed"],
     ),
     (
         [group("a", "inconclusive", n=7), group("b", "no material harm", 0.0)],
@@ -187,7 +188,7 @@ def test_no_verdict_ignores_a_finding_that_qualifies_it(plain, fair, kind, words
         if not found.qualifies_verdict or (kind == "inconclusive" and not casts_doubt):
             assert given == alone, code
             continue
-        assert found.remedy[1:] in given.recommendation
+        assert found.remedy in given.advice.steps
         assert given.summary.endswith(f"{found.caveat} ({code}).")
         if kind == "no material harm" and casts_doubt:
             assert given.kind == "inconclusive", code
@@ -195,14 +196,13 @@ def test_no_verdict_ignores_a_finding_that_qualifies_it(plain, fair, kind, words
         else:
             assert given.kind == kind, code
             assert given.summary.startswith(alone.summary)
-            # The answer comes first, unless the finding leaves it open whether there is one.
-            answer = alone.recommendation
-            if casts_doubt:
-                assert given.recommendation.startswith(found.remedy)
-                assert given.recommendation.endswith(answer[1:])
-            else:
-                assert given.recommendation.startswith(answer)
-                assert given.recommendation.endswith(found.remedy[1:])
+            # Steps are in the order in which they are taken: what was found comes first.
+            first_step, *other_steps = alone.advice.steps
+            assert given.advice.steps[0] == found.remedy
+            assert given.advice.steps[1].endswith(first_step[1:])
+            assert list(given.advice.steps[2:]) == other_steps
+            # The figures are those of the same model.
+            assert given.advice.offered_model == alone.advice.offered_model
 
 
 def test_a_finding_qualifies_only_verdicts_of_its_groups_and_models():
@@ -344,10 +344,12 @@ def test_an_undecided_recommendation_names_a_model_that_helps_without_cost():
     )
     found = recommendation(leading, fair_model("free", 0.9), model("PCA", *PLAIN))
     assert (found.kind, found.leading_model) == ("undecided", "leading")
-    assert "but whether 'b' pays more than 1.0 % is unresolved. " in found.text
-    assert found.text.startswith("Keep PCA or use more dimensions; no fair model is recommended.")
+    assert "whether 'b' pays more than 1.0 % is unresolved. " in found.reason
+    (step,) = found.advice.steps
+    assert step.startswith("Keep PCA")
+    assert (found.advice.offered_model, found.advice.suggests_more_dimensions) == (None, True)
     alternative = "Without a material cost, free lowers the estimate of the largest loss to 9.0 %"
-    assert f"{alternative} of the variance of 'a' (at most 11.0 %)." in found.text
+    assert f"{alternative} of the variance of 'a' (at most 11.0 %)." in found.reason
 
 
 def test_an_interval_below_the_threshold_that_rules_nothing_out_says_why():
@@ -380,7 +382,7 @@ def test_estimates_and_limits_of_the_largest_loss_are_told_apart():
 def test_a_repair_that_shifts_harm_says_so_if_it_also_adds_to_it():
     found = verdict(PLAIN, group("a", "harmed", 2.4, 0.4), group("b", "harmed", 1.0, 1.0))
     assert found.kind == "harm, repair shifts it"
-    assert "Also, 'a' loses 4.0 points more than under PCA (3.0 to 5.0)." in found.summary
+    assert "'a' also loses more than under PCA." in found.summary
 
 
 def test_losses_with_separate_intervals_and_an_open_change_are_explained():
@@ -391,9 +393,8 @@ def test_losses_with_separate_intervals_and_an_open_change_are_explained():
         fair,
     )
     assert found.kind == "inconclusive"
-    assert "refits without one part of the rows lose 8.0 to 12.0 % of its" in found.summary
-    assert "at most 0.9 % under PCA" in found.summary
-    assert "from 1.0 points less to 11.0 points more than under PCA" in found.summary
+    assert "'b' (100 rows) is harmed" in found.summary
+    assert "neither a gain nor a cost is shown" in found.summary
 
 
 def test_many_groups_that_pay_little_are_described_together():
@@ -611,3 +612,60 @@ def test_no_share_of_a_variance_exceeds_the_whole():
     assert result.expected_loss.high > 10
     assert result.expected_loss_share.high == 1.0
     assert (result.expected_change_share.low, result.expected_change_share.high) == (-1.0, 1.0)
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "effect"),
+    [
+        # Loss of the group before and after, with the change that is not shown.
+        (("minor", 0.05), ("harmed", 1.0, 0.5), "a cost"),
+        (("harmed", 2.0), ("minor", 0.05, -0.5), "a gain"),
+        (("harmed", 1.0), ("harmed", 1.1, 0.5), ""),
+    ],
+)
+def test_separate_losses_with_an_open_change_are_explained_below_the_table(before, after, effect):
+    plain = model("PCA", group("a", *before), group("b", "minor", 0.05))
+    fair = model(
+        "fair", group("a", *after, margin=0.6), group("b", "minor", 0.05, 0.0), baseline="PCA"
+    )
+    note = separate_losses_note([fair, plain])
+    assert (f"{effect} is not shown" in note) is bool(effect)
+    assert ("'a'" in note, "'b'" in note) == (bool(effect), False)
+    assert bool(note) is (note in decision_table([fair, plain], 0.01).notes)
+
+
+def test_a_recommendation_counts_the_models_that_it_compares():
+    """Models that aim at equal errors are no rivals if one of them has a smaller loss."""
+    best, plain = fair_model("best", 0.3), model("PCA", *PLAIN)
+    equal = replace(best, description=replace(best.description, name="equal"))
+    smaller = replace(
+        fair_model("equal", 0.1),
+        description=replace(equal.description, favors_equal_errors=True),
+    )
+    worse = fair_model("worse", 0.9)
+    assert "Of PCA and two fair models" in recommendation(best, worse, plain).text
+    found = recommendation(best, worse, smaller, plain)
+    assert found.model == "best"
+    assert "Of PCA and the two fair models that do not aim at equal errors" in found.text
+
+
+def test_figures_of_a_model_that_is_not_recommended_are_no_part_of_the_advice():
+    costly = model(
+        "costly", group("a", "harmed", 0.3, -1.7), group("b", "harmed", 1.0, 0.5), baseline="PCA"
+    )
+    found = recommendation(costly, model("PCA", *PLAIN))
+    assert (found.kind, found.model) == ("no model, a group pays", None)
+    assert found.advice.offered_model == "costly"
+    assert not any("%" in step for step in found.advice.steps)
+    assert "points less" in found.reason
+    assert found.text == f"{found.advice} {found.reason}"
+
+
+@pytest.mark.parametrize(("low", "sign"), [(-1e-6, "\u2212"), (1e-6, "+"), (0.0, "")])
+def test_a_limit_that_rounds_to_zero_keeps_the_sign_that_decides(low, sign):
+    plain = model("PCA", group("a", "harmed", 2.0), group("b", "minor", 0.05))
+    change = Estimate(0.5, low, 1.0)
+    payer = replace(group("b", "inconclusive", 1.0, 0.5), expected_change=change)
+    fair = model("fair", group("a", "minor", 0.05, -0.9), payer, baseline="PCA")
+    text = decision_table([fair, plain], 0.01).columns[2].cells[1].text.replace("\xa0", " ")
+    assert text == f"change +5.0 % ({sign}0.0 to +10.0): {'cost' if low > 0 else 'unclear'}"

@@ -9,6 +9,8 @@ import pytest
 
 import fairspan as fs
 from case_selection import mark_most_slow
+from fairspan.auditing.advice import Advice
+from fairspan.auditing.findings.finding_catalog import make_finding
 from fairspan.auditing.intervals import Estimate
 from fairspan.auditing.verdict import Verdict, VerdictKind
 from fairspan.formatting.numbers import format_share
@@ -52,7 +54,7 @@ def with_verdict(report, kind, states, changes, groups=()):
         estimate = Estimate(*(limit * group.observed_total_variance for limit in limits))
         figures.append({"state": state, "expected_change": estimate})
     report = replace_figures(report, 1, figures)
-    verdict = Verdict(kind, "The evidence.", "The advice.", report.main.name, groups)
+    verdict = Verdict(kind, "The evidence.", Advice("The advice."), report.main.name, groups)
     others = report.audit.verdicts[1:]
     return replace(report, audit=replace(report.audit, verdicts=(verdict, *others)))
 
@@ -100,7 +102,7 @@ def test_the_headline_names_who_is_harmed_and_who_pays_and_nobody_else(report_of
 
 def test_outcomes_count_every_criterion_once_and_contradict_none():
     kinds = [kind for kind in get_args(VerdictKind) if kind.startswith("harm, repair")]
-    verdicts = [Verdict(kind, "", "", f"{kind} {i}") for kind in kinds for i in range(2)]
+    verdicts = [Verdict(kind, "", Advice(("",)), f"{kind} {i}") for kind in kinds for i in range(2)]
     outcomes = group_by_outcome(verdicts)
     models = [model for outcome in outcomes for model in outcome.models]
     assert sorted(models) == sorted(verdict.model for verdict in verdicts)
@@ -138,7 +140,7 @@ def test_the_advice_names_the_dimensions_without_harm(report_of_three, is_harmle
         assert advice.startswith("At none of the evaluated numbers of dimensions that reduce the")
     helpful = with_verdict(report, "harm, repair helps", (HARMED_THIRD,) * 2, (0, 0, -0.1))
     assert sentence_words("dimension_advice", helpful) == ""
-    verdict = replace(helpful.verdict, recommendation="Keep PCA or use more dimensions.")
+    verdict = replace(helpful.verdict, advice=Advice("Larger.", suggests_more_dimensions=True))
     useless = replace(helpful, audit=replace(helpful.audit, verdicts=(verdict,)))
     # No more than the two dimensions of the report, and fewer than all five.
     assert sentence_words("dimension_advice", useless).startswith(
@@ -165,24 +167,34 @@ def test_the_section_on_repair_says_of_every_criterion_what_it_does(report_of_th
     names = [model.name for model in report.audit.models[1:]]
     assert len(names) == 2
     kinds = ["harm, repair not shown to help", "harm, repair helps"]
-    verdicts = [Verdict(kind, "", "", name) for kind, name in zip(kinds, names, strict=True)]
+    verdicts = [
+        Verdict(kind, "", Advice(("",)), name) for kind, name in zip(kinds, names, strict=True)
+    ]
     report = replace(report, audit=replace(report.audit, verdicts=tuple(verdicts)))
     assert sentence_words("expected_criteria_lead", report) == (
         f"Only {names[1]} helps 'cid', which PCA harms, at no material cost to others."
     )
     # A criterion that shifts the harm may help the group that PCA harms.
     kinds = ["harm, repair not shown to help", "harm, repair shifts it"]
-    shifting = [Verdict(kind, "", "", name) for kind, name in zip(kinds, names, strict=True)]
+    shifting = [
+        Verdict(kind, "", Advice(("",)), name) for kind, name in zip(kinds, names, strict=True)
+    ]
     shifted = replace(report, audit=replace(report.audit, verdicts=tuple(shifting)))
     assert sentence_words("expected_criteria_lead", shifted) == (
         "None of 2 criteria is shown to help 'cid', which PCA harms, without harming another group."
     )
     first = f"{names[0][0].upper()}{names[0][1:]}"
-    assert sentence_words("criteria_details", report) == f"{first} is not shown to help 'cid'."
+    details = sentence_words("criteria_details", report)
+    assert details.startswith(f"{first} is not shown to help 'cid'")
+    assert "contains zero" in details
 
 
 def test_the_tile_of_a_model_shows_the_largest_loss_of_any_group(report_of_three):
-    tiles = sentence_words("expected_key_figures", report_of_three)
+    # The model is not recommended, so its tiles are in the section on repair.
+    assert not report_of_three.offers_main
+    summary = sentence_words("expected_key_figures", report_of_three)
+    assert report_of_three.main.full_name not in summary
+    tiles = summary + sentence_words("repair_key_figures", report_of_three)
     for model in (report_of_three.pca, report_of_three.main):
         shares = {
             group.group: group.expected_loss.value / group.observed_total_variance
@@ -204,14 +216,16 @@ def test_exactly_the_proven_answers_are_called_proven(report_of_three, gap, no_f
     objective = report_of_three.main_fit.certificate.objective
     bound = objective * (1 - gap) if gap < 1 else -np.inf if np.isinf(gap) else -gap * objective
     report = replace_certificate(report_of_three, 1, lower_bound=bound, status=fs.Status.OPEN_GAP)
-    summary = " ".join(parse_page(render_page(report)).with_id("summary").text.split())
-    assert not re.search(r"\bproven (to be )?(within|optimal)\b", summary.replace("not proven", ""))
+    page = parse_page(render_page(report))
+    sections = [page.with_id(name).text for name in ("summary", "criteria")]
+    text = " ".join(" ".join(sections).split())
+    assert not re.search(r"\bproven (to be )?(within|optimal)\b", text.replace("not proven", ""))
     if gap < 1:
-        assert "Not proven" not in summary
-        assert "Gap 0.6 %" in summary
-        assert "within 0.6 % of the optimum" in summary
+        assert "Not proven" not in text
+        assert "Gap 0.6 %" in text
+        assert "within 0.6 % of the optimum" in text
     else:
-        assert "Not proven" in summary
+        assert "Not proven" in text
 
 
 def test_the_box_on_the_threshold_compares_it_with_one_more_component(report_of_three, no_figures):
@@ -267,3 +281,59 @@ def test_the_decision_has_a_row_for_each_of_many_groups():
     table = decisions_table(report)
     assert [row[0].text for row in table.rows] == names
     assert [column.heading for column in table.columns[1:]] == ["PCA", "minimax loss"]
+
+
+def test_the_summary_has_no_figures_of_a_model_that_is_not_recommended(report_of_three):
+    useless = with_verdict(
+        report_of_three, "harm, repair not shown to help", (HARMED_THIRD,) * 2, (0, 0, 0)
+    )
+    assert not useless.offers_main
+    page = parse_page(render_page(useless))
+    name = useless.main.full_name
+    assert f"Largest loss under {name}" not in page.with_id("summary").text
+    assert f"Largest loss under {name}" in page.with_id("criteria").text
+    advice = Advice(("Use it.",), offered_model=useless.main.name)
+    helpful = replace(useless.verdict, advice=advice)
+    helpful = replace(useless, audit=replace(useless.audit, verdicts=(helpful,)))
+    page = parse_page(render_page(helpful))
+    assert f"Largest loss under {name}" in page.with_id("summary").text
+    assert f"Largest loss under {name}" not in page.with_id("criteria").text
+
+
+def test_several_steps_are_a_list_and_the_columns_of_the_groups_are_named(
+    report_of_three, no_figures
+):
+    steps = ("Check the rows.", "Audit again (--clusters COL).")
+    verdict = replace(report_of_three.verdict, advice=Advice(steps))
+    rows = replace(report_of_three.audit.rows, group_columns=("sex", "age"))
+    audit = replace(report_of_three.audit, verdicts=(verdict,), rows=rows)
+    page = parse_page(render_page(replace(report_of_three, audit=audit)))
+    items = [each.text for each in page.with_id("summary").all("li")]
+    assert items == list(steps)
+    assert "3 groups by sex and age, reduced" in " ".join(page.text.split())
+
+
+def test_what_findings_question_is_an_assumption_of_the_lead(report_of_three):
+    report = with_verdict(
+        report_of_three, "harm, repair helps", (HARMED_THIRD,) * 2, (0.003, 0.003, -0.1)
+    )
+    report = replace(report, audit=replace(report.audit, findings=()))
+    assert "chance does not explain it" in sentence_words("expected_pca_lead", report)
+    assert "if" not in sentence_words("expected_pca_lead", report)
+    findings = [
+        make_finding("FS410", {"duplicates": ""}),
+        make_finding(
+            "FS109",
+            dict.fromkeys(
+                ("groups", "models", "rows", "columns", "categories", "and_categories"), ""
+            ),
+            groups=["cid"],
+        ),
+    ]
+    questioned = replace(report, audit=replace(report.audit, findings=tuple(findings)))
+    lead = sentence_words("expected_pca_lead", questioned)
+    assert all(finding.assumption in lead for finding in findings)
+    # A finding about a group that is not harmed questions nothing.
+    others = (replace(findings[1], groups=("ann",)),)
+    unquestioned = replace(report, audit=replace(report.audit, findings=others))
+    assert others[0].assumption not in sentence_words("expected_pca_lead", unquestioned)

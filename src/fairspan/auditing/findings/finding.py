@@ -76,6 +76,9 @@ class Finding:
         Reason to qualify a verdict; empty if there is none.
     may_be_harmless : bool
         Whether the observation may be harmless, so that "no material harm" stands with the caveat.
+    assumption : str
+        Assumption of intervals that the observation calls into question, as a clause; empty if
+        there is none.
     settings : tuple of Setting
         Settings that the message advises to change.
     rows : tuple of NamedRow
@@ -93,6 +96,7 @@ class Finding:
     further_remedy: str = ""
     caveat: str = ""
     may_be_harmless: bool = False
+    assumption: str = ""
     settings: tuple[Setting, ...] = ()
     rows: tuple[NamedRow, ...] = ()
 
@@ -116,7 +120,7 @@ class Finding:
     def to_dict(self) -> dict[str, Any]:
         """Return the finding as values for JSON, without parts that its texts contain."""
         values = {each.name: getattr(self, each.name) for each in fields(self)}
-        for name in ("settings", "stated_remedy", "further_remedy"):
+        for name in ("assumption", "settings", "stated_remedy", "further_remedy"):
             del values[name]
         values["rows"] = [asdict(row) for row in self.rows]
         return {**values, "qualifies_verdict": self.qualifies_verdict}

@@ -41,6 +41,8 @@ class FindingEntry:
     may_be_harmless : bool
         Whether the observation may be harmless, so that the verdict "no material harm" stands with
         the caveat.
+    assumption : str
+        Assumption of intervals that the observation calls into question, as a clause.
     other_messages : dict of str to str
         Messages for other cases of the same observation, by name of the case.
     other_remedies : dict of str to str
@@ -55,6 +57,7 @@ class FindingEntry:
     further_remedy: str = ""
     caveat: str = ""
     may_be_harmless: bool = False
+    assumption: str = ""
     other_messages: Mapping[str, str] = field(default_factory=dict)
     other_remedies: Mapping[str, str] = field(default_factory=dict)
 
@@ -156,10 +159,11 @@ ENTRIES = {
         remedy="Inspect the rows with the largest values; take logarithms of heavy-tailed columns"
         "{columns}, or cap them{and_categories} (how-to guide: Outliers and heavy tails).",
         other_remedies={
-            "categories": "Inspect these rows; merge rare categories{categories} with others, "
-            "exclude them, or do not scale.",
+            "categories": "Inspect the rows that dominate the error; merge rare "
+            "categories{categories} with others, exclude them, or do not scale.",
         },
         caveat="a few rows dominate the error of a group",
+        assumption="the few rows that dominate the error are typical of new data",
     ),
     "FS110": FindingEntry(
         title="no estimates for new rows",
@@ -358,7 +362,8 @@ ENTRIES = {
         other_messages={
             "named": "{features}: all values differ, and the name suggests an identifier. {remedy}",
         },
-        remedy="Exclude every such feature{setting}, unless it is a measurement.",
+        remedy="Exclude every feature that may be an identifier{setting}, unless it is a "
+        "measurement.",
         caveat="a feature may be an identifier",
     ),
     "FS403": FindingEntry(
@@ -433,6 +438,7 @@ ENTRIES = {
         "as rows of one person or place, the intervals are far too short. {remedy}",
         remedy="Name the column that identifies the clusters{setting}.",
         caveat="rows appear to be repeated measurements",
+        assumption="rows are independent",
     ),
     "FS410": FindingEntry(
         title="rows that are alike, found by their order",
@@ -450,10 +456,11 @@ ENTRIES = {
         "If so, name the column that identifies these clusters{setting} and audit again.",
         further_remedy="If the table is merely sorted, no action is needed.",
         other_remedies={
-            "duplicates": "Check whether these rows are different persons. If not, drop the "
-            "duplicates, or name the column that identifies the clusters{setting}.",
+            "duplicates": "Check whether duplicate rows are different persons. If not, drop "
+            "them, or name the column that identifies the clusters{setting}.",
         },
         caveat="rows appear to be dependent, or the table is sorted",
+        assumption="rows are independent",
         may_be_harmless=True,
     ),
     "FS411": FindingEntry(
@@ -494,6 +501,7 @@ ENTRIES = {
         remedy="Name the column that identifies the clusters{setting}.",
         further_remedy="If no rows belong together, but to many small kinds, no action is needed.",
         caveat="rows appear to form clusters",
+        assumption="rows are independent",
         may_be_harmless=True,
     ),
 }
@@ -544,6 +552,7 @@ def make_finding(
         further_remedy=entry.further_remedy,
         caveat=entry.caveat,
         may_be_harmless=entry.may_be_harmless,
+        assumption=entry.assumption,
         settings=tuple(settings),
         rows=tuple(rows),
     )

@@ -10,7 +10,6 @@ from fairspan.auditing.findings.finding_catalog import make_finding
 from fairspan.auditing.group_names import ascii_share, count_needed, quote_group, quote_groups
 from fairspan.auditing.intervals import is_heavy_tailed, none_if_nan
 from fairspan.auditing.largest_rows import LargestRow
-from fairspan.auditing.refitting import REFIT_FAILURE
 from fairspan.auditing.results import GroupResult, ModelResult, harmed_groups, labels_of
 from fairspan.formatting.names import join_truncated
 from fairspan.formatting.numbers import format_count, to_ascii
@@ -117,11 +116,10 @@ def missing_estimates(models: Sequence[ModelResult]) -> Iterator[Finding]:
     """FS110: models without estimates for new rows."""
     for model in models:
         if model.no_estimates_reason is not None:
-            has_failed = model.no_estimates_reason.startswith(REFIT_FAILURE)
             yield make_finding(
                 "FS110",
                 {"reason": model.no_estimates_reason},
-                case="refit failed" if has_failed else None,
+                case="refit failed" if model.has_failed_refit else None,
                 model=model.name,
             )
 

@@ -1,0 +1,73 @@
+"""Advice of verdicts and recommendations."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+
+@dataclass(frozen=True)
+class Advice:
+    """Advised action, in steps.
+
+    Attributes
+    ----------
+    steps : tuple of str
+        One or more steps in the order in which they are taken, each of one or more sentences.
+    offered_model : str or None
+        Name of the fair model that the steps advise, perhaps on a condition. Where none is, figures
+        of fair models are left to the section on repair.
+    suggests_more_dimensions : bool
+        Whether more dimensions are an alternative that the steps name. Pages say then at which
+        numbers of dimensions PCA is not shown to harm any group.
+    """
+
+    steps: tuple[str, ...]
+    offered_model: str | None = None
+    suggests_more_dimensions: bool = False
+
+    @property
+    def numbered_steps(self) -> tuple[str, ...]:
+        """The steps with their numbers, unless there is only one.
+
+        Examples
+        --------
+        >>> Advice(("Use PCA.",)).numbered_steps
+        ('Use PCA.',)
+        >>> Advice(("Check the rows.", "Audit again.")).numbered_steps
+        ('1. Check the rows.', '2. Audit again.')
+        """
+        if len(self.steps) == 1:
+            return self.steps
+        return tuple(f"{i}. {step}" for i, step in enumerate(self.steps, start=1))
+
+    @property
+    def text(self) -> str:
+        """The steps in one paragraph."""
+        return " ".join(self.numbered_steps)
+
+    def after(self, first_steps: Sequence[str]) -> "Advice":
+        """Return the advice with other steps before these."""
+        return replace(self, steps=(*first_steps, *self.steps))
+
+    def __str__(self) -> str:
+        return self.text
+
+
+def offer_at_cost(decision: str, full_name: str, model: str) -> Advice:
+    """Offer a fair model on the condition that its cost, to be decided on first, is acceptable.
+
+    Parameters
+    ----------
+    decision : str
+        First step, which says whose cost is to be accepted.
+    full_name, model : str
+        Name of the model in sentences, and as it is audited.
+    """
+    return Advice(
+        (
+            decision,
+            f"If it is, use {full_name} and report who pays.",
+            "If it is not, choose another criterion or more dimensions.",
+        ),
+        offered_model=model,
+        suggests_more_dimensions=True,
+    )

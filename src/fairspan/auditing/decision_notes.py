@@ -1,0 +1,79 @@
+"""Notes below the table of the decision: its words, and where its intervals seem to disagree."""
+
+from collections.abc import Sequence
+
+from fairspan.auditing.group_names import quote_group
+from fairspan.auditing.intervals import Estimate
+from fairspan.auditing.results import GroupResult, ModelResult
+from fairspan.formatting.names import join_all
+from fairspan.formatting.numbers import format_level
+from fairspan.rows.labels import printable
+
+
+def decision_note(materiality: float) -> str:
+    """Explain the sign of the changes in the table, and the words after them."""
+    threshold = format_level(materiality)
+    return (
+        "A change below zero is a gain: less of the group is lost. Above zero, the group pays: a "
+        f"cost if the estimate is above the threshold of {threshold}, otherwise a small cost. "
+        "Where the interval contains zero, neither is shown: no material cost if a cost above "
+        "the threshold is ruled out, unclear if it is not."
+    )
+
+
+def separate_losses_note(models: Sequence[ModelResult]) -> str:
+    """Explain why a gain or cost is not shown although the intervals of both losses are separate.
+
+    The interval of a loss is for refits to other rows on average, that of a change for the fit to
+    these rows, which differs from refits as they do from each other. Empty if there is no such
+    group.
+    """
+    by_name = {model.name: model for model in models}
+    # Names of models by group and by what is not shown of it.
+    gains: dict[str, list[str]] = {}
+    costs: dict[str, list[str]] = {}
+    for model in models:
+        baseline = by_name.get(model.baseline or "")
+        if baseline is None:
+            continue
+        for before, after in zip(baseline.groups, model.groups, strict=True):
+            names = {"smaller": gains, "larger": costs}.get(separate_loss(before, after))
+            if names is not None and after.expected_change_share.contains_zero:
+                names.setdefault(quote_group(after.group), []).append(printable(model.name))
+    clauses = [
+        *_clauses(costs, "larger", "a cost"),
+        *_clauses(gains, "smaller", "a gain"),
+    ]
+    if not clauses:
+        return ""
+    return (
+        "A loss is that of refits without one part of the rows, on average; a change is that of "
+        "the models fitted to all rows, from which refits differ. So one may be shown where the "
+        f"other is not: {'; '.join(clauses)}, as the interval of the change contains zero."
+    )
+
+
+def separate_loss(before: GroupResult, after: GroupResult) -> str:
+    """Return "smaller" or "larger" for the loss after a repair; empty unless one is shown.
+
+    It is shown by intervals that do not overlap.
+    """
+    loss_before = before.expected_loss_share
+    loss_after = after.expected_loss_share
+    if _is_above(loss_before, loss_after):
+        return "smaller"
+    return "larger" if _is_above(loss_after, loss_before) else ""
+
+
+def _is_above(first: Estimate, second: Estimate) -> bool:
+    """Whether all of the first interval is above the second."""
+    return first.low is not None and second.high is not None and first.low > second.high
+
+
+def _clauses(models_by_group: dict[str, list[str]], comparison: str, effect: str) -> list[str]:
+    """Return "the loss of 'a' is larger under minimax loss than under PCA, ..." for each group."""
+    return [
+        f"the loss of {group} is {comparison} under {join_all(names)} than under PCA, but "
+        f"{effect} is not shown"
+        for group, names in models_by_group.items()
+    ]
