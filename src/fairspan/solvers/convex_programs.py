@@ -19,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 import scipy
 
-from fairspan.linalg.rounding import EIGENVALUE_ROUNDING, TINY
+from fairspan.linalg.rounding import AGREEMENT_TOL, EIGENVALUE_ROUNDING, TINY
 from fairspan.problem.piecewise import SINGLE_BLOCK, Blocks
 from fairspan.typing import FloatArray
 
@@ -327,9 +327,11 @@ def solve_saddle_point(
     factor = factor / np.sqrt(scale)
     linear = slopes + damping * center
     target = center @ factor
-    # Few of many multipliers are nonzero: solve for some of them, largest in the center and at
-    # least one per block, and add those that would raise the value.
-    is_active = np.isin(np.arange(n), np.argsort(-center, kind="stable")[:_MAX_WARM_SUPPORT])
+    # Few of many multipliers are nonzero: solve for those that are nonzero in the center, up to
+    # rounding, and one per block at least, and add those that would raise the value.
+    largest = np.argsort(-center, kind="stable")[:_MAX_WARM_SUPPORT]
+    is_active = np.zeros(n, dtype=np.bool_)
+    is_active[largest[center[largest] > AGREEMENT_TOL]] = True
     is_active[blocks.argmax(center)] = True
     while True:
         active = np.flatnonzero(is_active)
