@@ -43,6 +43,8 @@ class Blocks:
 
     def block_indices(self, n_pieces: int) -> IndexArray:
         """Block index of each piece, shape (m,)."""
+        if len(self.starts) == 1:
+            return np.zeros(n_pieces, dtype=np.intp)
         return np.searchsorted(self.starts, np.arange(n_pieces), side="right") - 1
 
     def indicator_matrix(self, n_pieces: int) -> FloatArray:

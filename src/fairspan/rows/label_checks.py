@@ -21,7 +21,8 @@ _LABEL_PLACEHOLDERS = frozenset(
     }
 )
 
-
+# ASCII characters that `normalize_text` removes: blanks, and the unprintable ones.
+_ASCII_TO_REMOVE = dict.fromkeys([*range(33), 127])
 # More than this many groups with fewer than 20 rows on average are most likely numbers or
 # identifiers: 20 rows determine the variance of a group to about a third.
 _MAX_SMALL_GROUPS = 30
@@ -243,8 +244,8 @@ def normalize_text(text: str) -> str:
     >>> normalize_text("Fe male" + chr(9))
     'female'
     """
-    if text.isascii() and text.isalnum():
-        return text.lower()
+    if text.isascii():
+        return text.lower().translate(_ASCII_TO_REMOVE)
     # Normalized twice, since case folding may undo the normal form.
     folded = unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", text).casefold())
     return "".join(char for char in folded if char.isprintable() and not char.isspace())

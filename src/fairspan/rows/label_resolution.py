@@ -9,6 +9,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, TypedDict
 
 import numpy as np
+import numpy.typing as npt
 
 from fairspan.errors import InvalidInput, InvalidType
 from fairspan.formatting.messages import counted
@@ -43,10 +44,10 @@ else:
 # Integers within a range this small are encoded by subtracting the minimum: a category for each
 # integer of the range costs little memory.
 _MAX_TABLE_RANGE = 1 << 12
-# If the first rows contain at most this many distinct texts, all rows are compared with each text:
+# If some of the rows contain at most this many distinct texts, all rows are compared with these:
 # with more texts a dictionary is faster.
 _MAX_COMPARED_TEXTS = 12
-# Number of these first rows.
+# Number of these rows, or up to twice as many.
 _N_SAMPLED_TEXTS = 256
 
 _NAMES_OR_LABELS = "Allowed: the name of a column of X, or one label per row"
@@ -202,7 +203,7 @@ def _labels_from_array(array: AnyArray, name: str) -> CodedLabels:
         )
     if array.ndim == 2:
         return CodedLabels.cross([_labels_from_array(column, name) for column in array.T])
-    if kind == "U" and len(set(array[:_N_SAMPLED_TEXTS].tolist())) <= _MAX_COMPARED_TEXTS:
+    if kind == "U" and len(_sample_texts(array)) <= _MAX_COMPARED_TEXTS:
         return _labels_from_text_array(array)
     if kind not in "iub":  # longer texts, objects and floats are encoded by a dictionary
         return CodedLabels.from_labels(array.tolist())
@@ -227,24 +228,80 @@ def _offset_codes(array: AnyArray, low: int) -> IndexArray:
 
 
 def _labels_from_text_array(array: AnyArray) -> CodedLabels:
-    """Return labels from a fixed-width text array, by comparing all rows with each text.
+    """Return labels from a fixed-width text array, by comparing all rows with few texts.
 
-    This is fast for few distinct texts, which the caller expects from the first rows; if there are
-    more after all, labels are encoded by a dictionary.
+    The texts are those of some rows. They are told apart by a few characters, which give each row
+    the code of one text; then every row is compared with all of that text. If there are more texts
+    than the caller expects from these rows, labels are encoded by a dictionary.
     """
+    array = np.ascontiguousarray(array, dtype=array.dtype.newbyteorder("native"))
     codes = np.empty(len(array), dtype=np.intp)
-    categories: list[str] = []
+    texts: list[str] = []
     remaining = array
-    remaining_rows = np.arange(len(array))
+    remaining_rows: IndexArray | slice = slice(None)
     while len(remaining):
-        if len(categories) == _MAX_COMPARED_TEXTS:  # more than the first rows suggested
+        new_texts = _sample_texts(remaining)
+        if len(texts) + len(new_texts) > _MAX_COMPARED_TEXTS:
             return CodedLabels.from_labels(array.tolist())
-        is_equal = remaining == remaining[0]
-        codes[remaining_rows[is_equal]] = len(categories)
-        categories.append(str(remaining[0]))
-        remaining_rows = remaining_rows[~is_equal]
-        remaining = remaining[~is_equal]
-    return CodedLabels(categories, codes)
+        text_array = np.array(new_texts, dtype=array.dtype)
+        nearest = _nearest_texts(remaining, text_array)
+        codes[remaining_rows] = len(texts) + nearest
+        texts += new_texts
+        nearest_texts = text_array.take(nearest)
+        # Integers are compared faster than texts.
+        if np.array_equal(_characters(nearest_texts), _characters(remaining)):
+            break
+        is_other = nearest_texts != remaining
+        remaining = remaining[is_other]
+        remaining_rows = np.arange(len(array))[remaining_rows][is_other]
+    return CodedLabels(texts, codes)
+
+
+def _sample_texts(array: AnyArray) -> list[str]:
+    """Return the distinct texts of some rows, spread over all since these may be sorted."""
+    step = max(len(array) // _N_SAMPLED_TEXTS, 1)
+    return list(dict.fromkeys(array[::step].tolist()))
+
+
+def _characters(array: AnyArray) -> npt.NDArray[np.uint32]:
+    """Return the code points of a contiguous fixed-width text array, (n, w), zero at the end."""
+    n_characters = array.itemsize // np.dtype(np.uint32).itemsize
+    return array.view(np.uint32).reshape(len(array), n_characters)
+
+
+def _nearest_texts(array: AnyArray, texts: AnyArray) -> IndexArray:
+    """Return the code of the only one of distinct texts that each row may be equal to.
+
+    Code 0 is that of the first text. Only the characters that tell the texts apart are compared.
+    """
+    characters = _characters(texts)
+    positions = _distinguishing_positions(characters)
+    # Contiguous columns are compared faster.
+    columns = np.ascontiguousarray(_characters(array)[:, positions].T)
+    codes = np.zeros(len(array), dtype=np.intp)
+    for code, values in enumerate(characters[1:, positions], start=1):
+        codes[(columns == values[:, None]).all(axis=0)] = code
+    return codes
+
+
+def _distinguishing_positions(characters: npt.NDArray[np.uint32]) -> list[int]:
+    """Return positions of characters that tell all texts apart, as few as a greedy choice finds.
+
+    Parameters
+    ----------
+    characters : (n, w) array of distinct rows
+        Code points of n texts.
+    """
+    positions: list[int] = []
+    # Texts with the same characters at these positions have the same code.
+    codes = np.zeros(len(characters), dtype=np.int64)
+    while codes.max() < len(characters) - 1:
+        keys = codes[:, None] << 32 | characters
+        n_distinct = np.count_nonzero(np.diff(np.sort(keys, axis=0), axis=0), axis=0)
+        position = int(n_distinct.argmax())
+        positions.append(position)
+        codes = np.unique(keys[:, position], return_inverse=True)[1]
+    return positions
 
 
 def _labels_from_arrow(column: pa.ChunkedArray) -> CodedLabels:

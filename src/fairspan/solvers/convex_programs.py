@@ -19,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 import scipy
 
-from fairspan.linalg.rounding import EIGENVALUE_ROUNDING, TINY
+from fairspan.linalg.rounding import AGREEMENT_TOL, EIGENVALUE_ROUNDING, TINY
 from fairspan.problem.piecewise import SINGLE_BLOCK, Blocks
 from fairspan.typing import FloatArray
 
@@ -122,11 +122,11 @@ def solve_conic(
         none.
     """
     n = len(linear)
-    upper_triangle = np.triu(quadratic) if quadratic is not None else (n, n)
-    sparse_quadratic = scipy.sparse.csc_matrix(upper_triangle)
+    quadratic = np.zeros((0, 0)) if quadratic is None else np.triu(quadratic)
+    sparse_quadratic = scipy.sparse.csc_matrix(quadratic if quadratic.size else (n, n))
     sparse_constraints = scipy.sparse.csc_matrix(constraints)
     best = ConicSolution(np.full(n, np.nan), np.full(len(rhs), np.nan), "no solution")
-    max_cost = max(float(np.abs(sparse_quadratic).max()), float(np.abs(linear).max(initial=0.0)))
+    max_cost = max(np.abs(costs).max(initial=0.0) for costs in (quadratic, linear))
     max_constraint = max(float(abs(constraints).max()), float(np.abs(rhs).max()))
     # Beside far larger coefficients of the cost, the constraints would have no digits left. NaN
     # must fail this test.
@@ -180,6 +180,31 @@ def _run_clarabel(
             raise
         return None
     return ConicSolution(np.array(solution.x), np.array(solution.z), str(solution.status))
+
+
+def bordered_matrix(matrix: FloatArray, border: FloatArray) -> FloatArray:
+    """Matrix [[M, B'], [B, 0]] of a quadratic program with equality constraints Bx = c.
+
+    Parameters
+    ----------
+    matrix : (n, n) array
+        M.
+    border : (b, n) array
+        B.
+
+    Examples
+    --------
+    >>> bordered_matrix(np.array([[2.0]]), np.array([[1.0]]))
+    array([[2., 1.],
+           [1., 0.]])
+    """
+    n = len(matrix)
+    size = n + len(border)
+    bordered = np.zeros((size, size))
+    bordered[:n, :n] = matrix
+    bordered[n:, :n] = border
+    bordered[:n, n:] = border.T
+    return bordered
 
 
 def minimize_on_simplex(
@@ -239,19 +264,17 @@ def minimize_on_simplex(
     else:
         x = start.copy()
     support = np.flatnonzero(x).tolist()
+    ridge_matrix = ridge * np.eye(n)
     # The objective decreases in each round, so no support comes twice; the limit guards against
     # cycling due to rounding.
     for _ in range(20 * n):
         # Minimizer on this support, of any sign: its gradient is constant within each block,
         # whose entries sum to one.
         rows = factor[support]
-        block_rows = indicator[:, support]
         m = len(support)
-        system = np.zeros((m + len(indicator),) * 2)
-        system[:m, :m] = rows @ rows.T + ridge * np.eye(m)
-        system[m:, :m] = block_rows
-        system[:m, m:] = block_rows.T
-        target = np.linalg.solve(system, np.append(-linear[support], ones))[:m]
+        system = bordered_matrix(rows @ rows.T + ridge_matrix[:m, :m], indicator[:, support])
+        rhs = np.concatenate([-linear[support], ones])
+        target = np.linalg.solve(system, rhs)[:m]
         if target.min() < 0:
             # Move towards it until the first entry reaches zero, and take this out of the support.
             step = target - x[support]
@@ -327,9 +350,11 @@ def solve_saddle_point(
     factor = factor / np.sqrt(scale)
     linear = slopes + damping * center
     target = center @ factor
-    # Few of many multipliers are nonzero: solve for some of them, largest in the center and at
-    # least one per block, and add those that would raise the value.
-    is_active = np.isin(np.arange(n), np.argsort(-center, kind="stable")[:_MAX_WARM_SUPPORT])
+    # Few of many multipliers are nonzero: solve for those that are nonzero in the center, up to
+    # rounding, and one per block at least, and add those that would raise the value.
+    largest = np.argsort(-center, kind="stable")[:_MAX_WARM_SUPPORT]
+    is_active = np.zeros(n, dtype=np.bool_)
+    is_active[largest[center[largest] > AGREEMENT_TOL]] = True
     is_active[blocks.argmax(center)] = True
     while True:
         active = np.flatnonzero(is_active)

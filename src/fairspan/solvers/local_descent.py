@@ -27,7 +27,7 @@ from fairspan.linalg import graded_eigh, symmetrize
 from fairspan.linalg.rounding import AGREEMENT_TOL, EPS, VALUE_ROUNDING
 from fairspan.problem.piecewise import SINGLE_BLOCK, Blocks
 from fairspan.problem.problem import Problem
-from fairspan.solvers.convex_programs import minimize_on_simplex
+from fairspan.solvers.convex_programs import bordered_matrix, minimize_on_simplex
 from fairspan.typing import FloatArray
 
 
@@ -359,6 +359,8 @@ class QuadraticModel:
         error.
         """
         errors = self.point.errors
+        if self.problem.pieces is not None:  # scores are linear
+            return np.zeros_like(errors)
         difference_step = _FINITE_DIFFERENCE_STEP * errors
         shifted_gradients = scores_and_gradients(self.problem, errors - difference_step)[1]
         slope_change = slopes - self.point.multipliers @ shifted_gradients
@@ -432,7 +434,7 @@ class QuadraticModel:
             start=self.point.multipliers,
         )
         weights = multipliers @ self.score_gradients
-        step = np.tensordot(weights, self.half_descents, axes=1) / curvatures
+        step = self._weighted_descent(weights) / curvatures
         model_value = float(multipliers @ scores) - float(np.vdot(step, curvatures * step))
         return step, multipliers, float(self.blocks.maxima(scores).sum()) - model_value
 
@@ -486,8 +488,14 @@ class QuadraticModel:
         # First A'm, then w: the errors change by minus their response to A'm.
         weights = active_multipliers @ gradients
         weights = weights - self.error_curvatures * (error_response @ weights)
-        step = np.tensordot(weights, self.half_descents, axes=1) / curvatures
+        step = self._weighted_descent(weights) / curvatures
         return step, new_multipliers
+
+    def _weighted_descent(self, weights: FloatArray) -> FloatArray:
+        """Sum of the half descents B_g, weighted by w_g: sum_g w_g B_g, shape (p - d, d)."""
+        # Faster than tensordot for such small arrays.
+        flat = weights @ self.half_descents.reshape(len(weights), -1)
+        return np.asarray(flat.reshape(self.curvatures.shape))
 
     def _error_response(self, curvatures: FloatArray) -> FloatArray:
         """Matrix R such that the errors fall by R A'm in the Newton step of multipliers m, (k, k).
@@ -539,12 +547,11 @@ def _equalizing_multipliers(
     # R m + levels = s, and the sum of m in each block is one. In units of the scale; subtracting
     # the largest score of a block from the others only changes its level.
     indicator = blocks.indicator_matrix(n)
-    zeros = np.zeros((len(indicator), len(indicator)))
-    system = np.block([[score_response / scale, indicator.T], [indicator, zeros]])
+    system = bordered_matrix(score_response / scale, indicator)
     block_maxima = blocks.maxima(scores)[blocks.block_indices(n)]
     rhs = np.append((scores - block_maxima) / scale, np.ones(len(indicator)))
     # Least squares, since the system is singular where scores respond alike.
-    multipliers = np.linalg.lstsq(system, rhs, rcond=_ZERO_SINGULAR_RATIO)[0][:n]
+    multipliers = np.asarray(np.linalg.lstsq(system, rhs, rcond=_ZERO_SINGULAR_RATIO)[0][:n])
     return None if (multipliers < 0).any() else multipliers
 
 

@@ -19,13 +19,32 @@ def test_codes_stay_the_same_over_blocks_and_new_groups_come_last():
     assert coder.labels == ["b", "a", "c"]
 
 
+@pytest.mark.parametrize("order", [None, np.sort, np.flip], ids=["mixed", "sorted", "reversed"])
 @pytest.mark.parametrize("n_labels", [1, 2, 12, 13, 400])
-def test_texts_of_one_width_are_coded_as_a_list_of_them(n_labels):
+def test_texts_of_one_width_are_coded_as_a_list_of_them(n_labels, order):
     texts = [f"group {i}" * (1 + i % 3) for i in range(n_labels)] + ["", "rare"] * (n_labels > 2)
-    # A label that comes after the first 256 rows, too.
-    labels = np.array([*(texts[:2] * 150), *texts, *texts[::-1]], dtype="U")
-    found, known = labels_from_values(labels, "labels"), CodedLabels.from_labels(labels.tolist())
-    assert (found.categories, found.codes.tolist()) == (known.categories, known.codes.tolist())
+    # A label that comes after the first 256 rows, too, and in only one of 600.
+    labels = np.array([*(texts[:2] * 150), *texts, *texts[::-1], *(texts[:2] * 150)], dtype="U")
+    check_codes(labels if order is None else order(labels))
+
+
+def test_texts_are_coded_in_any_byte_order_and_by_strides():
+    labels = np.array(["é", "e", "e\u0301", "", "ee"] * 3)
+    check_codes(labels.astype(labels.dtype.newbyteorder(">")))
+    check_codes(labels[::2])
+
+
+def test_texts_that_no_single_character_tells_apart_are_coded():
+    letters = "abc"
+    texts = [first + last for first in letters for last in letters]
+    check_codes(np.array(texts * 40))
+
+
+def check_codes(labels):
+    found = labels_from_values(labels, "labels")
+    assert [found.categories[code] for code in found.codes] == labels.tolist()
+    assert set(found.categories) == set(labels.tolist())
+    assert len(set(found.categories)) == len(found.categories)
     assert all(type(label) is str for label in found.categories)
 
 

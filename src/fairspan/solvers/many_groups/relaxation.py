@@ -44,6 +44,9 @@ class _NewtonRules:
         need.
     sufficient_rise : float
         A step is accepted if the bound rises by at least this fraction of the predicted rise.
+    max_trusted_error : float
+        Where a rise differs from the prediction by at most this fraction of it, the next step is
+        not damped: near the optimum only undamped steps converge quadratically.
     min_gap_reduction : float
         Where predicted rises are rounding errors, the relaxed solution, whose value depends on the
         multipliers to first order, may still improve: iterate while each step multiplies its gap by
@@ -60,6 +63,7 @@ class _NewtonRules:
     max_steps: int = 80
     max_stalled_steps: int = 20
     sufficient_rise: float = 0.1
+    max_trusted_error: float = 0.5
     min_gap_reduction: float = 0.5
     max_cluster_size: int = 6
     max_cheap_features: int = 150
@@ -439,7 +443,9 @@ class Relaxation:
             if actual_rise >= _RULES.sufficient_rise * predicted_rise - rounding:
                 model = candidate
                 occupations = candidate_occupations
-                damping = max(secant_curvature, 0.0)
+                max_error = _RULES.max_trusted_error * predicted_rise
+                is_trusted = abs(actual_rise - predicted_rise) <= max_error
+                damping = 0.0 if is_trusted else max(secant_curvature, 0.0)
                 self._model = model
                 self._occupations = occupations
             else:

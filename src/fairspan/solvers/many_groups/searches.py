@@ -246,14 +246,17 @@ class PiecewiseSearch(PrimalDualSearch):
         self.relaxation = relaxation = Relaxation(problem, pieces)
         # Half of the gap is left for the descent. The value decreases on the way, and the target
         # gap with it, so the gap reached may be too large for the new target: solve again.
+        relaxation_target = 0.0
         for _ in range(_LIMITS.max_relaxation_runs):
             point = Iterate.from_basis(problem, relaxation.best_subspace.basis)
             target = self.target_gap_at(point)
             gap = relaxation.gap
-            if gap > target / 2:
-                relaxation.solve(_LIMITS.relaxation_target_fraction * target)
-                if relaxation.gap == gap:
-                    break
+            if gap <= target / 2:
+                break
+            relaxation_target = _LIMITS.relaxation_target_fraction * target
+            relaxation.solve(relaxation_target)
+            if relaxation.gap == gap:
+                break
         self.n_eigenproblems = relaxation.n_eigenproblems
         self.update_lower_bound(relaxation.lower_bound, relaxation.weights)
         basis = relaxation.best_subspace.basis
@@ -261,10 +264,8 @@ class PiecewiseSearch(PrimalDualSearch):
         if self.is_closed:
             # The relaxation stops once any solution is close to its bound. If that was a soft
             # projection, its best subspace may be less so: a descent makes it more accurate.
-            if (
-                self.upper_bound - self.lower_bound
-                > _LIMITS.relaxation_target_fraction * self.target_gap
-            ):
+            accurate_gap = _LIMITS.relaxation_target_fraction * self.target_gap
+            if self.upper_bound - self.lower_bound > max(accurate_gap, relaxation_target):
                 self.descend_from(self.best.basis)
             return self.best.basis
         # The relaxed solution with as few columns as its value allows: exactly d with two groups.
