@@ -75,9 +75,9 @@ def test_rotated_features_have_the_same_gap():
     rows = normal_rows(rng, 100, CLEAR_GAP)
     rotation = np.linalg.qr(rng.normal(size=(5, 5)))[0]
     gap = gap_of_rows(rows, 2)
-    rotated = gap_of_rows(rows @ rotation, 2)
-    assert rotated.value == pytest.approx(gap.value)
-    assert rotated.standard_error == pytest.approx(gap.standard_error)
+    rotated_gap = gap_of_rows(rows @ rotation, 2)
+    assert rotated_gap.value == pytest.approx(gap.value)
+    assert rotated_gap.standard_error == pytest.approx(gap.standard_error)
 
 
 def test_all_dimensions_are_identified():

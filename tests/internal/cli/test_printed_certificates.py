@@ -28,7 +28,7 @@ def test_a_bound_that_is_not_known_is_not_called_infinite(run, data, tmp_path, m
     command += ("-o", tmp_path / "m")
     words = run(*command).out
     certificate = unwrapped(words[words.index("Certificate") :])
-    assert all(each in certificate for each in ("no bound is known", "if there is a bound"))
+    assert all(part in certificate for part in ("no bound is known", "if there is a bound"))
     assert "Theorem 3.2" in certificate
     assert "inf" not in certificate.replace("minimax_loss", "")
     facts = run(*command, "--json").facts["certificate"]
@@ -41,7 +41,7 @@ def test_errors_that_were_to_be_equal_and_are_not_are_reported(table, features):
     assert "differ by" not in unwrapped(certificate_text(fit))
     # Others may be below: those of ordinary PCA, for one.
     assert "2 dimensions with equal errors" in unwrapped(certificate_text(fit))
-    missed = replace_claims(fit, constraint_violation=0.25)
-    words = certificate_text(missed)
+    violating_fit = replace_claims(fit, constraint_violation=0.25)
+    words = certificate_text(violating_fit)
     assert "differ by 2.5e-01" in unwrapped(words)
     assert max(map(len, words.splitlines())) <= 80

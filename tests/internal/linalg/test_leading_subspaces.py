@@ -19,7 +19,7 @@ SEEDS = range(120 if ALL_CASES else 40)
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_every_eigenvalue_is_known_to_a_share_of_its_size(kind):
-    for case in (each for each in map(draw_problem, SEEDS) if each.kind == kind):
+    for case in (case for case in map(draw_problem, SEEDS) if case.kind == kind):
         mixture = np.tensordot(case.weights, case.matrices, axes=1)
         values, vectors, sizes = graded_eigh(mixture, case.n_leading)
         truth = exact_eigenvalues(mixture[None], np.ones(1))
@@ -37,7 +37,7 @@ def test_digits_that_lapack_loses_are_kept(column):
     factor = np.random.default_rng(3).standard_normal((4, 4))
     factor[column] *= 1e8
     matrix = factor @ factor.T
-    truth = [float(each) for each in exact_eigenvalues(matrix[None], np.ones(1))]
+    truth = [float(value) for value in exact_eigenvalues(matrix[None], np.ones(1))]
     values, _, sizes = graded_eigh(matrix, 1)
     np.testing.assert_allclose(values, truth, rtol=1e-13)
     assert sizes[3] == pytest.approx(truth[3])
@@ -51,7 +51,7 @@ def test_three_orders_of_columns_are_split_off_one_after_the_other():
     scale = np.array([1e16, 1e8, 1.0, 1.0])
     factor = rng.standard_normal((4, 4))
     matrix = (factor @ factor.T) * np.outer(scale, scale)
-    truth = [float(each) for each in exact_eigenvalues(matrix[None], np.ones(1))]
+    truth = [float(value) for value in exact_eigenvalues(matrix[None], np.ones(1))]
     values, vectors, sizes = graded_eigh(matrix, 2)
     np.testing.assert_allclose(values, truth, rtol=1e-12)
     np.testing.assert_allclose(vectors.T @ vectors, np.eye(4), atol=1e-14)
@@ -63,8 +63,8 @@ def test_nothing_is_split_off_where_no_digits_are_lost():
     matrix = factor @ factor.T
     values, vectors = np.linalg.eigh(matrix)
     expected = values, vectors, np.full(6, values[-1])
-    for found, known in zip(graded_eigh(matrix, 3), expected, strict=True):
-        np.testing.assert_array_equal(found, known)
+    for actual_part, expected_part in zip(graded_eigh(matrix, 3), expected, strict=True):
+        np.testing.assert_array_equal(actual_part, expected_part)
 
 
 @pytest.mark.parametrize(
@@ -107,13 +107,13 @@ def test_a_feature_without_variance_is_tied_with_the_rest_of_a_null_space():
 def test_few_components_of_many_features_keep_the_digits_that_lapack_loses():
     factor = np.random.default_rng(5).standard_normal((60, 60))
     first = factor[30] / np.linalg.norm(factor[30])
-    rest = np.delete(factor, 30, axis=0)
-    rest -= np.outer(rest @ first, first)
+    remaining_factor = np.delete(factor, 30, axis=0)
+    remaining_factor -= np.outer(remaining_factor @ first, first)
     # What is left beside the large row, up to a share of 1e-10.
-    truth = np.linalg.eigvalsh(rest @ rest.T)[::-1]
+    truth = np.linalg.eigvalsh(remaining_factor @ remaining_factor.T)[::-1]
     factor[30] *= 1e5
-    found = leading_subspace(factor @ factor.T, 3)
-    np.testing.assert_allclose(found.eigenvalues[1:], truth[:2], rtol=1e-9)
+    subspace = leading_subspace(factor @ factor.T, 3)
+    np.testing.assert_allclose(subspace.eigenvalues[1:], truth[:2], rtol=1e-9)
 
 
 def symmetric(eigenvalues, seed=0):
@@ -207,6 +207,6 @@ def test_a_start_in_few_features_ends_in_the_space_of_all_of_them(p, d):
         products.append(block.shape[1])
         return values[:, None] * block
 
-    found = leading_subspace_krylov(operator, p, d, float(p), start=start, sum_tol=1e-12)
-    np.testing.assert_allclose(found.leading.eigenvalues, values[:d], rtol=1e-12)
+    result = leading_subspace_krylov(operator, p, d, float(p), start=start, sum_tol=1e-12)
+    np.testing.assert_allclose(result.leading.eigenvalues, values[:d], rtol=1e-12)
     assert sum(products) <= p  # no direction is multiplied twice

@@ -24,9 +24,12 @@ def test_texts_of_one_width_are_coded_as_a_list_of_them(n_labels):
     texts = [f"group {i}" * (1 + i % 3) for i in range(n_labels)] + ["", "rare"] * (n_labels > 2)
     # A label that comes after the first 256 rows, too.
     labels = np.array([*(texts[:2] * 150), *texts, *texts[::-1]], dtype="U")
-    found, known = labels_from_values(labels, "labels"), CodedLabels.from_labels(labels.tolist())
-    assert (found.categories, found.codes.tolist()) == (known.categories, known.codes.tolist())
-    assert all(type(label) is str for label in found.categories)
+    coded, expected = labels_from_values(labels, "labels"), CodedLabels.from_labels(labels.tolist())
+    assert (coded.categories, coded.codes.tolist()) == (
+        expected.categories,
+        expected.codes.tolist(),
+    )
+    assert all(type(label) is str for label in coded.categories)
 
 
 def test_another_type_in_a_later_block_names_the_row_of_the_table():
@@ -37,9 +40,9 @@ def test_another_type_in_a_later_block_names_the_row_of_the_table():
 
 
 @pytest.mark.parametrize("missing", [None, math.nan, np.float64("nan"), np.datetime64("NaT")])
-@pytest.mark.parametrize("others", [["a"], [0.5], [("a", 1)]])
-def test_missing_labels_name_the_row(missing, others):
-    labels = [*others, missing, *others]
+@pytest.mark.parametrize("other_labels", [["a"], [0.5], [("a", 1)]])
+def test_missing_labels_name_the_row(missing, other_labels):
+    labels = [*other_labels, missing, *other_labels]
     with pytest.raises(InvalidInput, match=r"label in row 9 \(index 8\) is missing"):
         LabelEncoder().encode(CodedLabels.from_labels(labels), first_row=7)
 

@@ -81,31 +81,33 @@ def test_programs_over_several_simplices_agree_with_the_conic_solver(seed):
     rng = np.random.default_rng(seed)
     blocks, n = blocks_of(rng, 1 + seed % 3)
     factor, linear = rng.standard_normal((n, 3)), rng.standard_normal(n)
-    found = minimize_on_simplex(factor, linear, blocks, ridge=0.1)
-    np.testing.assert_allclose(blocks.sums(found), 1.0, atol=1e-12)
-    again = minimize_on_simplex(factor, linear, blocks, ridge=0.1, start=found)
-    np.testing.assert_allclose(again, found, atol=1e-9)
+    minimizer = minimize_on_simplex(factor, linear, blocks, ridge=0.1)
+    np.testing.assert_allclose(blocks.sums(minimizer), 1.0, atol=1e-12)
+    warm_minimizer = minimize_on_simplex(factor, linear, blocks, ridge=0.1, start=minimizer)
+    np.testing.assert_allclose(warm_minimizer, minimizer, atol=1e-9)
     x = cvxpy.Variable(n)
     bent = cvxpy.sum_squares(factor.T @ x) / 2 + 0.05 * cvxpy.sum_squares(x)
     on_simplices = [x >= 0, blocks.indicator_matrix(n) @ x == 1]
     conic = cvxpy.Problem(cvxpy.Minimize(bent + linear @ x), on_simplices)
     conic.solve(cvxpy.CLARABEL)
-    value = float(np.sum((factor.T @ found) ** 2) / 2 + 0.05 * found @ found + linear @ found)
+    value = float(
+        np.sum((factor.T @ minimizer) ** 2) / 2 + 0.05 * minimizer @ minimizer + linear @ minimizer
+    )
     assert value == pytest.approx(conic.value, abs=1e-7)
 
     r = 4
     matrices = rng.standard_normal((n, r, r))
     matrices = matrices + matrices.transpose(0, 2, 1)
     center = blocks.normalize(rng.random(n))
-    found, _ = solve_saddle_point(linear, factor, 0.0, center, matrices, 2, blocks)
+    minimizer, _ = solve_saddle_point(linear, factor, 0.0, center, matrices, 2, blocks)
     mixed = sum(x[i] * matrices[i] for i in range(n))
     bent = cvxpy.sum_squares(factor.T @ (x - center)) / 2
     aim = linear @ x - bent - cvxpy.lambda_sum_largest(mixed, 2)
     conic = cvxpy.Problem(cvxpy.Maximize(aim), on_simplices)
     conic.solve(cvxpy.CLARABEL)
-    step = factor.T @ (found - center)
-    top = top_sum(np.tensordot(found, matrices, axes=1), 2)
-    assert linear @ found - step @ step / 2 - top == pytest.approx(conic.value, abs=1e-6)
+    step = factor.T @ (minimizer - center)
+    top = top_sum(np.tensordot(minimizer, matrices, axes=1), 2)
+    assert linear @ minimizer - step @ step / 2 - top == pytest.approx(conic.value, abs=1e-6)
 
 
 @pytest.mark.parametrize("n", [40, 200])
@@ -114,11 +116,11 @@ def test_the_least_on_a_simplex_is_stationary_though_many_entries_leave(n):
     rng = np.random.default_rng(2)
     for _ in range(40):
         factor, linear = rng.standard_normal((n, 9)), 0.3 * rng.standard_normal(n)
-        found = minimize_on_simplex(factor, linear, start=np.full(n, 1 / n))
-        slope = factor @ (found @ factor) + linear
-        assert found.min() >= 0
-        assert found.sum() == pytest.approx(1)
-        assert slope.min() >= slope @ found - 1e-9
+        minimizer = minimize_on_simplex(factor, linear, start=np.full(n, 1 / n))
+        slope = factor @ (minimizer @ factor) + linear
+        assert minimizer.min() >= 0
+        assert minimizer.sum() == pytest.approx(1)
+        assert slope.min() >= slope @ minimizer - 1e-9
 
 
 class SumOfTwoMaxima(Criterion):
@@ -155,7 +157,7 @@ def test_a_sum_of_maxima_without_a_formula_of_its_own_is_certified(seed):
 CRITERIA = (ErrorGap(0.5), MinimaxLoss(), MinimaxError(), NashWelfare())
 
 
-@pytest.mark.parametrize("criterion", CRITERIA, ids=lambda each: each.name)
+@pytest.mark.parametrize("criterion", CRITERIA, ids=lambda criterion: criterion.name)
 def test_fifty_groups_are_answered_honestly(criterion):
     rng = np.random.default_rng(1)
     matrices = random_moments(rng, 50, 12)
@@ -189,7 +191,9 @@ def test_the_gap_alone_starts_where_its_weights_do_not_cancel(n_uncounted):
 @pytest.mark.long
 @pytest.mark.sweep
 @pytest.mark.parametrize("seed", select_cases(range(3), 3))
-@pytest.mark.parametrize("criterion", [MinimaxLoss(), ErrorGap(0.5)], ids=lambda each: each.name)
+@pytest.mark.parametrize(
+    "criterion", [MinimaxLoss(), ErrorGap(0.5)], ids=lambda criterion: criterion.name
+)
 def test_the_relaxation_of_hundreds_of_groups_is_solved_to_rounding(criterion, seed):
     # Newton's steps used to end damped, with the solution good to nine digits only.
     rng = np.random.default_rng(seed)
@@ -205,9 +209,9 @@ def test_the_gap_to_reach_is_in_the_units_of_the_errors(unit):
     ]
     for search in searches:
         search.descend_from(random_basis(np.random.default_rng(1), 4, 2))
-    here, there = (search.target_gap for search in searches)
-    assert there == pytest.approx(unit * here, rel=1e-6)
-    assert 0 < here < 1e-13 * searches[0].problem.total_variance
+    gap, rescaled_gap = (search.target_gap for search in searches)
+    assert rescaled_gap == pytest.approx(unit * gap, rel=1e-6)
+    assert 0 < gap < 1e-13 * searches[0].problem.total_variance
 
 
 @dataclass(frozen=True)
@@ -222,7 +226,7 @@ class Game:
     rank: int
 
     def solve(self):
-        return solve_saddle_point(*(getattr(self, each.name) for each in fields(self)))
+        return solve_saddle_point(*(getattr(self, field.name) for field in fields(self)))
 
     def value(self, multipliers):
         step = multipliers - self.center
@@ -261,9 +265,9 @@ def test_a_search_without_the_conic_solver_ends_with_what_it_has(monkeypatch, p)
     problem = build_problem(tied_moments(4, p, 0), 2, MinimaxLoss())
     expected = DualNewton().solve(problem, 1e-9)
     monkeypatch.setattr(relaxation, "solve_saddle_point", return_nan)
-    found = DualNewton().solve(problem, 1e-9)
-    assert found.lower_bound <= expected.objective <= found.objective * (1 + 1e-9)
-    assert found.gap <= 0.1 * found.objective
+    solution = DualNewton().solve(problem, 1e-9)
+    assert solution.lower_bound <= expected.objective <= solution.objective * (1 + 1e-9)
+    assert solution.gap <= 0.1 * solution.objective
 
 
 # Of many multipliers few are looked at, until none of the others would raise the value.
@@ -310,7 +314,9 @@ def test_a_program_of_nothing_but_zeros_is_solved():
 
 
 @pytest.mark.parametrize("block", [False, True])
-@pytest.mark.parametrize("criterion", [MinimaxLoss(), ErrorGap(0.5)], ids=lambda each: each.name)
+@pytest.mark.parametrize(
+    "criterion", [MinimaxLoss(), ErrorGap(0.5)], ids=lambda criterion: criterion.name
+)
 def test_the_model_is_right_to_second_order(criterion, block):
     rng = np.random.default_rng(0)
     problem = build_problem(random_moments(rng, 4, 9), 3, criterion)
@@ -322,9 +328,12 @@ def test_the_model_is_right_to_second_order(criterion, block):
     direction = other - model.multipliers
     misses = []
     for length in (1e-2, 1e-3):
-        moved = model.multipliers + length * direction
-        missed = model.model_value(moved, factor) - relaxation.evaluate_dual(moved).dual_value
-        misses.append(abs(missed) / problem.total_variance)
+        moved_multipliers = model.multipliers + length * direction
+        model_error = (
+            model.model_value(moved_multipliers, factor)
+            - relaxation.evaluate_dual(moved_multipliers).dual_value
+        )
+        misses.append(abs(model_error) / problem.total_variance)
     # A tenth of the step leaves a thousandth of the error.
     assert misses[1] <= 2e-3 * misses[0] + 1e-14
 

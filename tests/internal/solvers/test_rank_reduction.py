@@ -71,8 +71,10 @@ def test_rank_reduction_from_shares_of_all_dimensions():
     soft = reduce_rank(problem.second_moments, problem.pieces, even)
     assert soft.shape[1] <= max_relaxed_rank(4, 6)
     assert np.sum(soft**2) == pytest.approx(4)
-    before, after = (problem.pieces.value(problem.errors(each)) for each in (even, soft))
-    assert after <= before * (1 + 1e-12)
+    original_value, reduced_value = (
+        problem.pieces.value(problem.errors(point)) for point in (even, soft)
+    )
+    assert reduced_value <= original_value * (1 + 1e-12)
 
 
 @pytest.mark.filterwarnings("error")
@@ -83,8 +85,8 @@ def test_a_step_without_curvature_does_not_overflow():
     matrices[0][np.ix_([0, 1], [0, 1])] = square
     matrices[1][np.ix_([0, 2], [0, 2])] = square
     problem = build_problem(matrices, 1, MinimaxError())
-    here = Iterate.from_basis(problem, np.eye(3)[:, :1], np.full(2, 0.5))
-    model = QuadraticModel(problem, here)
+    iterate = Iterate.from_basis(problem, np.eye(3)[:, :1], np.full(2, 0.5))
+    model = QuadraticModel(problem, iterate)
     model.curvatures = np.zeros((2, 1))
     along, multipliers, _ = model.descent_step(np.array([2.0, 1.0]))
     assert np.isfinite(along).all()

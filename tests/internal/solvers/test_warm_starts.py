@@ -47,7 +47,7 @@ def diagonal_moments(p: int, spectrum: str, share: float = 0.0) -> GroupMoments:
     variances[0, :3] += 4 + share
     variances[1, 2:5] += 5 - share
     turn = np.linalg.qr(np.random.default_rng(0).standard_normal((8, 8)))[0]
-    matrices = np.array([np.diag(each) for each in variances])
+    matrices = np.array([np.diag(diagonal) for diagonal in variances])
     # The two groups share no eigenvectors.
     matrices[1, :8, :8] = turn @ matrices[1, :8, :8] @ turn.T
     return GroupMoments.from_covariances(matrices)
@@ -64,8 +64,10 @@ def test_a_warm_start_ends_where_a_cold_one_does(p: int, spectrum: str) -> None:
     moments = diagonal_moments(p, spectrum)
     start = WarmStart(near.weights, near.components.T)
     cold, warm = (
-        fit_moments(moments, FitSettings.parse(3, "nash_welfare"), warm_start=each).certificate
-        for each in (None, start)
+        fit_moments(
+            moments, FitSettings.parse(3, "nash_welfare"), warm_start=warm_start
+        ).certificate
+        for warm_start in (None, start)
     )
     assert cold.status == warm.status == "optimal"
     assert warm.objective == pytest.approx(cold.objective, rel=1e-9)
@@ -125,7 +127,7 @@ def test_an_audit_fits_nash_welfare_again_in_many_features() -> None:
     rows, groups = groups_of_rows(500, 2, "decaying", n=600)
     model = FairPCA(3, criterion="nash_welfare").fit(rows, sensitive_features=groups)
     audit = fairspan.audit(model, rows, groups, folds=5)
-    assert np.isfinite([each.cross_fitted_loss for each in audit.models[0].groups]).all()
+    assert np.isfinite([group.cross_fitted_loss for group in audit.models[0].groups]).all()
 
 
 def fits_of(rows: FloatArray, groups: FloatArray, criterion: str, kind: str) -> FairPCA:
@@ -154,7 +156,7 @@ def test_every_criterion_is_fitted_again_in_many_features(
         # Without a part of the rows no subspace may have equal errors, as a fit of the rest says.
         assert all("smallest achievable gap" in reason for reason in reasons)
         return
-    assert np.isfinite([each.cross_fitted_loss for each in audit.models[0].groups]).all()
+    assert np.isfinite([group.cross_fitted_loss for group in audit.models[0].groups]).all()
     # A report solves for dozens of dimensions, from the weights of the one before.
     if kind == "plain" and (p == 500 or criterion == "nash_welfare"):
         path = tmp_path / "report.html"

@@ -42,10 +42,10 @@ class Interrupted(BaseException):
 
 
 @pytest.mark.parametrize(
-    ("kind", "told"), [(OSError, InvalidParameter), (Interrupted, Interrupted)]
+    ("kind", "error_class"), [(OSError, InvalidParameter), (Interrupted, Interrupted)]
 )
 @pytest.mark.parametrize("existing", [None, b"before"])
-def test_a_failed_write_leaves_no_trace(tmp_path, existing, kind, told):
+def test_a_failed_write_leaves_no_trace(tmp_path, existing, kind, error_class):
     path = tmp_path / "out"
     if existing is not None:
         path.write_bytes(existing)
@@ -53,12 +53,12 @@ def test_a_failed_write_leaves_no_trace(tmp_path, existing, kind, told):
     def fail_halfway():
         with open_atomic(path) as file:
             file.write(b"half of it")
-            (temporary,) = {*contents(tmp_path)} - {*before}
+            (temporary,) = {*contents(tmp_path)} - {*original_contents}
             assert re.fullmatch(r"\.out\.[0-9a-f]{16}\.tmp", temporary)
             raise kind(errno.ENOSPC, "disk full")
 
-    before = contents(tmp_path)
-    with pytest.raises(told):
+    original_contents = contents(tmp_path)
+    with pytest.raises(error_class):
         fail_halfway()
     assert contents(tmp_path) == ([] if existing is None else ["out"])
     assert existing is None or path.read_bytes() == existing
