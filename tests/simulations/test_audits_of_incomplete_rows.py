@@ -53,8 +53,8 @@ class Setting:
         return np.linalg.eigh(self.covariance)[1][:, -self.d :].T
 
     def expected_error(self, components: np.ndarray) -> float:
-        kept = np.trace(components @ self.covariance @ components.T)
-        return float(np.trace(self.covariance) - kept)
+        captured_variance = np.trace(components @ self.covariance @ components.T)
+        return float(np.trace(self.covariance) - captured_variance)
 
     def draw(self, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
         """Draw rows and their groups."""
@@ -135,7 +135,7 @@ def count_draws(setting: Setting, make_model: Callable, seed: int, n_draws: int)
         X, groups = setting.draw(np.random.default_rng([seed, draw]))
         model = make_model(setting, X, groups)
         result = fs.audit(model.audited, X, groups, on_missing="em").models[0]
-        (group,) = (each for each in result.groups if each.group == "incomplete")
+        (group,) = (group for group in result.groups if group.group == "incomplete")
         tally.n_harmed += group.state == "harmed"
         if group.is_estimated:
             true_error = setting.expected_error(model.components)
