@@ -38,13 +38,13 @@ def test_tables_have_the_figures_of_the_printed_ones(audit):
     for table, model in ((fair, audit.models[0]), (pca, audit.models[1])):
         headings, *rows = table
         assert headings[0] == "group"
-        printed = [re.split(r"\s{2,}", line.strip()) for line in str(audit.table()).splitlines()]
+        text_rows = [re.split(r"\s{2,}", line.strip()) for line in str(audit.table()).splitlines()]
         for row, group in zip(rows, model.groups, strict=True):
             assert row[:2] == [group.group, f"{group.n_rows:,}"]
             assert row[-1] == group.state
             loss, _, interval = row[3].partition(" (")
-            shown = [group.group, row[1], row[2], loss, interval.rstrip(")"), *row[4:]]
-            assert shown in printed
+            expected_row = [group.group, row[1], row[2], loss, interval.rstrip(")"), *row[4:]]
+            assert expected_row in text_rows
 
 
 def test_verdict_findings_and_provenance_are_there(audit):
@@ -72,7 +72,7 @@ def test_names_from_the_data_cannot_change_the_layout():
     assert "html_block" not in {token.type for token in tokens}
     (table, *_) = tables_of(text)
     names = {row[0] for row in table[1:]}
-    assert names == {each.replace("\n\n", "??") for each in hostile}
+    assert names == {name.replace("\n\n", "??") for name in hostile}
 
 
 def test_units_are_those_of_the_table(audit):

@@ -34,16 +34,16 @@ def test_the_certificate_gives_a_reason_and_a_remedy(fair, rows):
 
 
 def test_the_finding(fair, rows):
-    (found,) = [
-        each
-        for each in audit({"fair": fair}, *rows).findings
-        if each.model == "fair" and each.code == "FS204"
+    (finding,) = [
+        finding
+        for finding in audit({"fair": fair}, *rows).findings
+        if finding.model == "fair" and finding.code == "FS204"
     ]
-    assert "(unresolved)" in found.message
-    assert COLUMN in found.message
+    assert "(unresolved)" in finding.message
+    assert COLUMN in finding.message
     # These rows are centered about the mean of all rows already.
-    assert found.message.endswith(" Rescale it, or use scale=True.")
-    assert claims_nothing(found.message)
+    assert finding.message.endswith(" Rescale it, or use scale=True.")
+    assert claims_nothing(finding.message)
 
 
 @pytest.mark.slow
