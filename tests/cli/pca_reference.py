@@ -51,7 +51,7 @@ def assert_agrees(model: dict[str, Any], expected: dict[Any, Any]) -> None:
     assert [group["group"] for group in model["groups"]] == list(expected)
     n_rows = sum(figures.n for figures in expected.values())
     for group, figures in zip(model["groups"], expected.values(), strict=True):
-        found = (
+        actual_figures = (
             group["n_rows"],
             group["proportion"],
             group["observed_total_variance"],
@@ -73,10 +73,12 @@ def assert_agrees(model: dict[str, Any], expected: dict[Any, Any]) -> None:
             figures.error - figures.best_error,
             1 - figures.error / figures.total_variance,
         )
-        np.testing.assert_allclose(found, reference, rtol=1e-9, atol=1e-9 * figures.total_variance)
+        np.testing.assert_allclose(
+            actual_figures, reference, rtol=1e-9, atol=1e-9 * figures.total_variance
+        )
     first, second = (expected[label].row_errors for label in model["disparity_pair"])
     welch = stats.ttest_ind(second, first, equal_var=False).confidence_interval()
     if len(expected) == 2:
-        found = [model[f"observed_disparity{end}"] for end in ("", "_low", "_high")]
+        actual_disparity = [model[f"observed_disparity{end}"] for end in ("", "_low", "_high")]
         difference = second.mean() - first.mean()
-        np.testing.assert_allclose(found, (difference, welch.low, welch.high), rtol=1e-9)
+        np.testing.assert_allclose(actual_disparity, (difference, welch.low, welch.high), rtol=1e-9)

@@ -21,19 +21,19 @@ def verdict(run, tmp_path):
 
     def run_report(frame, *options):
         data, page = save_file(frame, tmp_path / "rows.csv"), tmp_path / "page.html"
-        asked = ("report", data, "--group", "group", "-d", 2, "--compare", "minimax_loss", *options)
-        facts = run(*asked, "-o", page, "--json").facts
-        read = " ".join(html.unescape(re.sub("<[^>]+>", " ", page.read_text("utf-8"))).split())
-        found = facts["verdict"]
-        for each in (found["summary"], found["recommendation"]):
-            assert " ".join(each.split()) in read
-        return found, facts
+        words = ("report", data, "--group", "group", "-d", 2, "--compare", "minimax_loss", *options)
+        facts = run(*words, "-o", page, "--json").facts
+        page_text = " ".join(html.unescape(re.sub("<[^>]+>", " ", page.read_text("utf-8"))).split())
+        conclusion = facts["verdict"]
+        for sentence in (conclusion["summary"], conclusion["recommendation"]):
+            assert " ".join(sentence.split()) in page_text
+        return conclusion, facts
 
     return run_report
 
 
 def codes(facts):
-    return {each["code"] for each in facts["findings"]}
+    return {finding["code"] for finding in facts["findings"]}
 
 
 @pytest.mark.slow
@@ -43,8 +43,8 @@ def test_loans_whose_tails_are_long_and_whose_directions_are_nearly_tied(verdict
     rows = rng.normal(size=(900, 6)) / np.sqrt(rng.chisquare(2.5, (900, 1)) / 2.5)
     frame = pd.DataFrame(rows * [1, 1, 1, 1, 0.5, 0.5], columns=NAMES)
     frame["group"] = np.where(np.arange(900) < 180, "rent", "own")
-    found, facts = verdict(frame)
-    assert found["kind"] == "inconclusive" or " Caveat: " in found["summary"]
+    conclusion, facts = verdict(frame)
+    assert conclusion["kind"] == "inconclusive" or " Caveat: " in conclusion["summary"]
     assert codes(facts) & {"FS109", "FS208"}
 
 
@@ -61,15 +61,15 @@ def panel():
 @pytest.mark.slow
 def test_countries_over_years(verdict):
     """Without clusters all regions were called harmed; with them all are inconclusive."""
-    found, facts = verdict(panel(), "--numeric-only")
+    conclusion, facts = verdict(panel(), "--numeric-only")
     assert "FS409" in codes(facts)
-    assert found["kind"] == "inconclusive" or "(FS409)" in found["summary"]
-    messages = " ".join(each["message"] for each in facts["findings"])
+    assert conclusion["kind"] == "inconclusive" or "(FS409)" in conclusion["summary"]
+    messages = " ".join(finding["message"] for finding in facts["findings"])
     assert "identifies the clusters (--clusters country)." in messages
-    found, facts = verdict(panel(), "--clusters", "country")
+    conclusion, facts = verdict(panel(), "--clusters", "country")
     assert facts["rows"]["has_clusters"]
-    assert found["kind"] in ("inconclusive", "no material harm")
-    plain = next(each for each in facts["models"] if each["name"] == "PCA")
+    assert conclusion["kind"] in ("inconclusive", "no material harm")
+    plain = next(model for model in facts["models"] if model["name"] == "PCA")
     assert not any(group["state"] == "harmed" for group in plain["groups"])
 
 
@@ -81,12 +81,12 @@ def test_a_repair_for_which_most_rows_pay(verdict):
     parts = [rng.normal(size=(n, 6)) * sizes[name] for name, n in (("most", 1460), ("few", 540))]
     frame = pd.DataFrame(np.vstack(parts), columns=NAMES)
     frame["group"] = np.repeat(["most", "few"], [1460, 540])
-    found, facts = verdict(frame)
-    fair = next(each for each in facts["models"] if each["name"] != "PCA")
-    paid = {each["group"]: each["expected_change_low"] for each in fair["groups"]}
+    conclusion, facts = verdict(frame)
+    fair = next(model for model in facts["models"] if model["name"] != "PCA")
+    paid = {group["group"]: group["expected_change_low"] for group in fair["groups"]}
     assert paid["most"] > 0
-    assert found["kind"] in ("harm, repair shifts it", "harm, repair at a cost")
-    assert "'most' (1,460 rows)" in found["summary"]
+    assert conclusion["kind"] in ("harm, repair shifts it", "harm, repair at a cost")
+    assert "'most' (1,460 rows)" in conclusion["summary"]
 
 
 @pytest.mark.slow
@@ -98,14 +98,16 @@ def test_a_feature_that_hardly_anybody_has(run, verdict, tmp_path):
     frame["group"] = np.where(np.arange(1_629) % 3 == 0, "quit", "smoke")
     empty = rng.random(1_629) < np.where(frame["group"] == "quit", 0.91, 0.80)
     filled = frame.assign(u5=frame["u5"].where(~empty, frame["u5"][~empty].mean()))
-    found, facts = verdict(filled)
+    conclusion, facts = verdict(filled)
     assert "FS408" in codes(facts)
-    assert found["kind"] == "inconclusive" or "(FS408)" in found["summary"]
-    only = frame.assign(u5=frame["u5"].where((frame["group"] == "smoke") & (np.arange(1_629) < 66)))
-    data = save_file(only, tmp_path / "holes.csv")
-    refused = run("audit", data, "--group", "group", "--on-missing", "drop", status=2, err="error")
-    for told in ("one group ('smoke')", "1,585 of 1,629", "'u5' (1,585 rows"):
-        assert told in refused.err
+    assert conclusion["kind"] == "inconclusive" or "(FS408)" in conclusion["summary"]
+    holes = frame.assign(
+        u5=frame["u5"].where((frame["group"] == "smoke") & (np.arange(1_629) < 66))
+    )
+    data = save_file(holes, tmp_path / "holes.csv")
+    result = run("audit", data, "--group", "group", "--on-missing", "drop", status=2, err="error")
+    for part in ("one group ('smoke')", "1,585 of 1,629", "'u5' (1,585 rows"):
+        assert part in result.err
 
 
 @pytest.mark.slow
@@ -115,10 +117,10 @@ def test_an_identifier_that_holds_nearly_all_of_the_variance(verdict):
     frame = pd.DataFrame(rng.normal(size=(800, 6)), columns=NAMES)
     frame["group"] = rng.permutation(np.repeat(["a", "b"], 400))
     frame.insert(0, "number", 10_000 + rng.permutation(800))
-    found, facts = verdict(frame)
+    conclusion, facts = verdict(frame)
     assert codes(facts) & {"FS402", "FS403"}
-    assert found["kind"] == "inconclusive"
-    assert "Use PCA" not in found["recommendation"]
+    assert conclusion["kind"] == "inconclusive"
+    assert "Use PCA" not in conclusion["recommendation"]
 
 
 @pytest.mark.slow
@@ -127,13 +129,13 @@ def test_all_rows_of_the_fit_but_one(run, tmp_path):
     rng = np.random.default_rng(5)
     frame = pd.DataFrame(rng.normal(size=(360, 6)) * [2, 1.5, 1, 1, 0.8, 0.8], columns=NAMES)
     frame["group"] = np.repeat(["few", "many"], [60, 300])
-    whole, fewer = (
+    all_rows, all_but_one = (
         save_file(frame, tmp_path / "all.csv"),
         save_file(frame[1:], tmp_path / "fewer.csv"),
     )
     model = tmp_path / "fair.model"
-    run("fit", whole, "--group", "group", "-d", 2, "-o", model, status=0)
-    facts = run("audit", fewer, "--group", "group", "--model", model, "--json").facts
+    run("fit", all_rows, "--group", "group", "-d", 2, "-o", model, status=0)
+    facts = run("audit", all_but_one, "--group", "group", "--model", model, "--json").facts
     fair = facts["models"][0]
     assert fair["in_sample"]
     assert "FS203" in codes(facts)
