@@ -58,14 +58,14 @@ def row_number():
 
 
 def few_rows_of_equal_variances():
-    many = rows_of(460, [1.0] * 20, seed=3)
-    return audit(PCA(4).fit(many), many, np.repeat(["many", "few"], [400, 60]))
+    rows = rows_of(460, [1.0] * 20, seed=3)
+    return audit(PCA(4).fit(rows), rows, np.repeat(["many", "few"], [400, 60]))
 
 
 def fit_to_one_group():
-    many = rows_of(460, [1.0] * 20, seed=3)
-    few = PCA(4).fit(many[400:]).components_
-    return audit(few, many, np.repeat(["many", "few"], [400, 60]))
+    rows = rows_of(460, [1.0] * 20, seed=3)
+    components = PCA(4).fit(rows[400:]).components_
+    return audit(components, rows, np.repeat(["many", "few"], [400, 60]))
 
 
 def one_outlier():
@@ -102,11 +102,11 @@ def impute_income_means(share):
 
 
 def persons():
-    rng, who = np.random.default_rng(6), np.repeat(np.arange(40), 10)
-    rows = 0.4 * rng.standard_normal((400, 4)) + rng.standard_normal((40, 4))[who]
+    rng, person = np.random.default_rng(6), np.repeat(np.arange(40), 10)
+    rows = 0.4 * rng.standard_normal((400, 4)) + rng.standard_normal((40, 4))[person]
     table = pd.DataFrame(rows, columns=["age", "income", "rooms", "children"])
     model = fit_model(2, table, np.repeat(["a", "b"], 200)).subspace_
-    return audit(model, table.assign(person=who), np.repeat(["a", "b"], 200))
+    return audit(model, table.assign(person=person), np.repeat(["a", "b"], 200))
 
 
 def series():
@@ -213,11 +213,11 @@ def test_every_code_has_a_section_and_every_section_a_code():
 
 @pytest.mark.parametrize("code", CASES)
 def test_the_example_is_what_an_audit_says(code):
-    found = next(each for each in CASES[code]().findings if each.code == code)
-    quoted = re.search(r"^```text\n(.*?)^```", SECTIONS[code], re.S | re.M)[1]
-    assert " ".join(quoted.split()) == " ".join(str(found).split())
-    assert SECTIONS[code].lstrip().lower().startswith(f"**{found.severity}.**")
-    assert found.remedy.endswith(".")
+    finding = next(finding for finding in CASES[code]().findings if finding.code == code)
+    example = re.search(r"^```text\n(.*?)^```", SECTIONS[code], re.S | re.M)[1]
+    assert " ".join(example.split()) == " ".join(str(finding).split())
+    assert SECTIONS[code].lstrip().lower().startswith(f"**{finding.severity}.**")
+    assert finding.remedy.endswith(".")
 
 
 def test_the_page_names_the_findings_that_qualify_a_verdict():
