@@ -97,7 +97,7 @@ def test_plain_pca_is_added_once_for_each_center(audited_models):
     assert list(audited_models) == [*MODELS, "PCA center=global", "PCA center=none"]
 
 
-def test_figures_against_numpy():
+def test_figures_agree_with_numpy():
     fair = fit_model()
     model = audit(fair, X, GROUPS, folds=None).models[0]
     for group in model.groups:
@@ -125,7 +125,7 @@ def test_group_center_is_evaluated_about_each_groups_own_mean():
     assert [group.observed_error.value for group in fair_model.groups] == pytest.approx(
         fair.group_errors_.tolist()
     )
-    # Plain PCA is still what scikit-learn fits on all rows, judged about the same points.
+    # Plain PCA is still what scikit-learn fits on all rows, evaluated about the same points.
     basis = PCA(2).fit(X).components_
     for group in plain.groups:
         rows = X[group.group == GROUPS]
@@ -146,7 +146,8 @@ def test_scaled_model_is_evaluated_in_scaled_units():
 
 
 def test_held_out_rows_use_the_training_mean():
-    fair, test = fit_model(), X[::3] + 0.5
+    fair = fit_model()
+    test = X[::3] + 0.5
     model = audit(fair, test, GROUPS[::3], folds=None).models[0]
     expected = reconstruction_errors(fair, test, GROUPS[::3])
     assert {g.group: g.observed_error.value for g in model.groups} == pytest.approx(expected)
@@ -192,7 +193,7 @@ def test_rounding_is_printed_as_zero():
     assert sentence in " ".join(model.split())
 
 
-def test_intersections():
+def test_groups_of_two_columns_are_their_intersections():
     second = np.tile(["x", "y", "y"], 50)
     table = np.column_stack([GROUPS, second])
     model = audit(PCA(1).fit(X), X, table, folds=None).models[0]
@@ -201,7 +202,7 @@ def test_intersections():
     ]  # fmt: skip
 
 
-def test_any_number_of_groups():
+def test_any_number_of_groups_is_audited():
     labels = np.array([f"g{i % 7}" for i in range(150)])
     total = FairPCA(2, criterion="total_error").fit(X, sensitive_features=labels)
     model = audit(total, X, labels, folds=None).models[0]
@@ -286,7 +287,8 @@ def test_pca_about_each_groups_own_mean_is_not_ordinary_pca():
 
 @pytest.mark.slow
 def test_the_verdict_of_most_fold_assignments_is_reported():
-    rows, groups = X[::3], GROUPS[::3]
+    rows = X[::3]
+    groups = GROUPS[::3]
     axes = np.eye(5)[1:3]
     result = audit(axes, rows, groups, folds=5, repeats=3)
     single_results = [audit(axes, rows, groups, folds=5, random_state=5 * i) for i in range(3)]
@@ -325,7 +327,8 @@ def test_a_verdict_counts_the_agreeing_fold_assignments():
 
 
 def test_repeats_need_rows_and_folds():
-    X, groups = np.eye(12), ["a", "b"] * 6
+    X = np.eye(12)
+    groups = ["a", "b"] * 6
     model = FairPCA(2).fit(X, sensitive_features=groups)
     with pytest.raises(IncompatibleParameters, match="repeats is 2, but folds is None"):
         audit(model, X, groups, folds=None, repeats=2)

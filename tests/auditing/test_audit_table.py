@@ -53,7 +53,8 @@ def test_figures_are_those_of_the_table(quantity):
     from matplotlib.figure import Figure
 
     picture = audit_example().plot(Figure().add_subplot(), quantity=quantity, unit="squared")
-    frame, table = picture.frame(), audit_example().frame()
+    frame = picture.frame()
+    table = audit_example().frame()
     ends = [f"{quantity}{end}" for end in ("_low", "_high")] * (quantity == "observed_error")
     variances = ["observed_total_variance"] * (quantity != "observed_variance_kept")
     assert list(frame.columns) == ["model", "group", quantity, *ends, *variances]
@@ -149,7 +150,7 @@ def test_no_figure_is_rounded_to_zero_next_to_its_interval(kind, folds):
             pattern = rf"\b0*{value}\d*\s+{low}"
             assert re.search(pattern, text), (pattern, text)
             assert f"{error.value:.4g}"[:4] in html
-    # On a terminal no figure stands outside of the interval beside it.
+    # On a terminal no figure stands outside of the interval next to it.
     for displayed in (text, str(result)):
         triples = re.findall(rf"({NUMBER})(?: %)?\s+({NUMBER}) to\s+({NUMBER})", displayed)
         triples += re.findall(
@@ -162,7 +163,7 @@ def test_no_figure_is_rounded_to_zero_next_to_its_interval(kind, folds):
 
 
 @cache
-def cross_fitted():
+def audit_with_folds():
     return audit(fair(), ROWS.X, ROWS.labels)
 
 
@@ -173,9 +174,10 @@ def rows_of(table):
 
 
 def test_tables_show_shares_of_the_variance_of_each_group():
-    result = cross_fitted()
+    result = audit_with_folds()
     groups = [group for model in result.models for group in model.groups]
-    shares, squares = result.table(), result.table(unit="squared")
+    shares = result.table()
+    squares = result.table(unit="squared")
     for group, share_row, squared_row in zip(
         groups, rows_of(shares), rows_of(squares), strict=True
     ):
@@ -201,7 +203,7 @@ def test_tables_show_shares_of_the_variance_of_each_group():
 
 
 def test_uninformative_columns_are_omitted():
-    clear = cross_fitted()
+    clear = audit_with_folds()
     headings = [column.heading for column in clear.table().columns]
     assert headings[-1] == "state"
     assert "effective rows" not in headings

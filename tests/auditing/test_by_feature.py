@@ -34,7 +34,7 @@ def select(result, model, group, column):
         {"allow_extra": True},
     ],
 )
-def test_they_are_the_squared_residuals_of_each_feature(settings):
+def test_errors_by_feature_are_mean_squared_residuals(settings):
     X, groups = make_case()
     fair = fs.FairPCA(2, **settings).fit(X, sensitive_features=groups)
     result = fs.audit({"fair": fair}, X, groups, folds=5)
@@ -54,12 +54,14 @@ def test_they_are_the_squared_residuals_of_each_feature(settings):
 def test_expected_figures_are_those_of_held_out_folds():
     X, groups = make_case()
     result = fs.audit({"pca": PCA(2).fit(X)}, X, groups)
-    folds, squares = Folds(10, 0).folds_of_positions(np.arange(len(X))), np.empty_like(X)
+    folds = Folds(10, 0).folds_of_positions(np.arange(len(X)))
+    squares = np.empty_like(X)
     for fold in range(10):
         axes = PCA(2).fit(X[folds != fold]).components_
         rows = X[folds == fold] - X.mean(axis=0)
         shift = X.mean(axis=0) - X[folds != fold].mean(axis=0)
-        residuals, shift = rows - rows @ axes.T @ axes, shift - shift @ axes.T @ axes
+        residuals = rows - rows @ axes.T @ axes
+        shift = shift - shift @ axes.T @ axes
         # A row is nearer to a mean that includes it than a new one, by twice this product.
         squares[folds == fold] = residuals**2 + 2 * residuals * shift
     for group in ("few", "many"):
@@ -69,7 +71,8 @@ def test_expected_figures_are_those_of_held_out_folds():
 
 def test_json_has_twenty_features_the_last_the_sum_of_the_rest():
     rng = np.random.default_rng(1)
-    X, groups = rng.normal(size=(60, 50)) * np.arange(50), np.repeat(["a", "b"], 30)
+    X = rng.normal(size=(60, 50)) * np.arange(50)
+    groups = np.repeat(["a", "b"], 30)
     result = fs.audit(np.eye(50)[:3], X, groups, folds=5)
     records = result.to_dict()["feature_errors"]
     largest = [max(one["expected_error"] for one in records[i::20]) for i in range(19)]
@@ -85,7 +88,8 @@ def test_json_has_twenty_features_the_last_the_sum_of_the_rest():
 
 def test_few_rows_of_many_features_and_moments_have_those_of_these_rows():
     rng = np.random.default_rng(2)
-    X, groups = rng.normal(size=(60, 700)), np.repeat(["a", "b"], 30)
+    X = rng.normal(size=(60, 700))
+    groups = np.repeat(["a", "b"], 30)
     fair = fs.FairPCA(2, criterion="total_error").fit(X, sensitive_features=groups)
     blocks = [fs.GroupMoments.from_rows(X[i::5, :9], groups[i::5]) for i in range(5)]
     for result in (fs.audit(fair, X, groups, folds=None), fs.audit(np.eye(9)[:2], moments=blocks)):
@@ -102,12 +106,14 @@ def test_few_rows_of_many_features_and_moments_have_those_of_these_rows():
 def test_errors_about_the_mean_of_a_group_have_the_divisor_n_minus_one(door):
     X, groups = make_case()
     subspace = fs.FairSubspace(np.eye(6)[:2], None, None, "group")
-    folds, expected = Folds(10, 0).folds_of_positions(np.arange(len(X))), {}
+    folds = Folds(10, 0).folds_of_positions(np.arange(len(X)))
+    expected = {}
     for group in ("few", "many"):
         in_group = groups == group
         expected[group] = X[in_group].var(axis=0)
         for fold in range(10):
-            held_out, mean = in_group & (folds == fold), X[in_group].mean(axis=0)
+            held_out = in_group & (folds == fold)
+            mean = X[in_group].mean(axis=0)
             shift = mean - X[in_group & (folds != fold)].mean(axis=0)
             expected[group] += (
                 held_out.sum() / in_group.sum() * shift * (X[held_out].mean(axis=0) - mean)

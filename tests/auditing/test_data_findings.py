@@ -141,7 +141,8 @@ COLUMNS = {
 
 @pytest.mark.parametrize("parts", [None, [150], [40, 150, 299]])
 def test_columns_whose_values_differ_and_are_in_order_are_named(parts, tmp_path):
-    rows, groups = pd.DataFrame(COLUMNS), np.resize(["a", "b"], 300)
+    rows = pd.DataFrame(COLUMNS)
+    groups = np.resize(["a", "b"], 300)
     model = PCA(1).fit(rows.to_numpy())
     if parts is None:
         [finding] = find("FS402", model, rows, groups)
@@ -158,7 +159,8 @@ def test_a_shuffled_column_that_is_named_like_an_identifier_is_named():
     names = ["patient_id", "PatientID", "caseId", "fluid", "idle", "humidity", "id_repeated"]
     rows = pd.DataFrame({name: RNG.permutation(300).astype(float) for name in names})
     rows["id_repeated"] //= 2
-    model, groups = PCA(1).fit(rows.to_numpy()), np.resize(["a", "b"], 300)
+    model = PCA(1).fit(rows.to_numpy())
+    groups = np.resize(["a", "b"], 300)
     [finding] = find("FS402", model, rows, groups)
     assert finding.columns == ("patient_id", "PatientID", "caseId")
     assert finding.qualifies_verdict
@@ -251,7 +253,7 @@ def test_an_indicator_that_makes_no_component_is_not_named():
 
 
 @pytest.mark.long
-def test_real_indicators_of_countries():
+def test_rare_indicators_of_countries_are_named_where_features_are_scaled():
     [finding] = find_in_real_data("adult_train:group__race", "FS404", d=8, scale=True)
     assert "country=Laos" in finding.columns
     assert not find_in_real_data("adult_train:group__race", "FS404", d=8, scale=False)
@@ -273,7 +275,7 @@ def test_real_indicators_of_countries():
         ([True, False], ()),
     ],
 )
-def test_labels_that_differ_only_by_case_or_blanks(labels, similar_labels):
+def test_labels_that_differ_only_by_case_or_blanks_are_reported(labels, similar_labels):
     groups = np.array(labels, dtype=object)[np.arange(300) % 2].tolist()
     findings = find("FS405", PCA(1).fit(X), X, groups)
     assert tuple(label for finding in findings for label in finding.groups) == similar_labels
@@ -286,7 +288,7 @@ def test_labels_of_crossed_attributes_are_compared_part_by_part():
     assert "'F / old' and 'f / old'" in finding.message
 
 
-def test_many_groups_of_few_rows():
+def test_many_groups_of_few_rows_are_reported():
     rows = RNG.standard_normal((4200, 3))
     for n_groups, is_reported in ((20, False), (21, False), (60, True)):
         groups = np.arange(4200) % n_groups

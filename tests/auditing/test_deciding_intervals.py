@@ -19,7 +19,7 @@ def draw_rows(rng, has_tails):
 
 
 def explains_state(group):
-    """Whether interval and reason explain the state."""
+    """Return whether interval and reason explain the state."""
     threshold = MATERIALITY * group.observed_total_variance
     loss = group.expected_loss
     if group.state in ("harmed", "minor"):

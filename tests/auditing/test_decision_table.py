@@ -47,7 +47,8 @@ def test_effects_are_the_changes_in_error_as_shares_of_the_variance():
         assert float(loss_text) == pytest.approx(100 * left_share, abs=0.05)
         assert change.low > 0 or change.high < 0
         is_material = abs(change.value) > 0.01 * fair.observed_total_variance
-        outcome = "gain" if change.high < 0 else "cost" if is_material else "small cost"
+        cost = "cost" if is_material else "small cost"
+        outcome = "gain" if change.high < 0 else cost
         assert cell.attributes["data-outcome"] == outcome
         change_text, word = cell.text.replace("\u2212", "-").split(": ")
         assert word == outcome

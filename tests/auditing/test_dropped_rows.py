@@ -28,7 +28,8 @@ def audit_frame_moments(frame, **options):
 
 
 def audit_arrays(frame, **options):
-    X, groups = frame[FEATURES].to_numpy(), frame["g"].to_numpy()
+    X = frame[FEATURES].to_numpy()
+    groups = frame["g"].to_numpy()
     weights = frame["weight"].to_numpy(dtype=float)
     return audit(model(), X, groups, sample_weight=weights, on_missing="drop", **options)
 
@@ -51,7 +52,8 @@ def figures(result):
 )
 def test_rows_that_were_dropped_decide_no_figure_without_folds(run_audit):
     incomplete, complete = draw_people()
-    result, reference = run_audit(incomplete, folds=None), run_audit(complete, folds=None)
+    result = run_audit(incomplete, folds=None)
+    reference = run_audit(complete, folds=None)
     assert_close(result, reference)
     assert result.rows.n_dropped == len(incomplete) - len(complete)
     assert reference.rows.n_dropped == 0
@@ -75,7 +77,8 @@ def test_clusters_that_were_dropped_decide_no_figure():
 
 @pytest.mark.parametrize("source", SOURCES)
 def test_figures_with_dropped_rows_do_not_depend_on_the_source(source, tmp_path):
-    reference, result = cached_frame_audit(), audit_frame_moments(source(tmp_path), folds=5)
+    reference = cached_frame_audit()
+    result = audit_frame_moments(source(tmp_path), folds=5)
     assert_close(reference, result)
     incomplete, complete = draw_people()
     assert reference.rows.n_dropped == result.rows.n_dropped == len(incomplete) - len(complete)
@@ -84,7 +87,9 @@ def test_figures_with_dropped_rows_do_not_depend_on_the_source(source, tmp_path)
 class RowsInBlocks:
     """The table as a source of another package, in blocks of 90 rows."""
 
-    feature_names, n_features, n_rows = tuple(FEATURES), len(FEATURES), None
+    feature_names = tuple(FEATURES)
+    n_features = len(FEATURES)
+    n_rows = None
 
     def select_features(self, names):
         assert names == self.feature_names

@@ -21,7 +21,8 @@ CASES = [
 @pytest.mark.parametrize("case", CASES)
 def test_verdict_and_recommendation_are_true(case):
     outcome = audit_drawn_table(case.make(np.random.default_rng(0)))
-    verdict, recommendation = outcome.audit.verdict, outcome.recommendation
+    verdict = outcome.audit.verdict
+    recommendation = outcome.recommendation
     assert list(outcome.false_claims()) == []
     assert verdict.kind in case.kinds
     assert recommendation.model in case.recommended

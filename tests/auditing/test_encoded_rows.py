@@ -143,9 +143,11 @@ def test_rows_in_a_file_are_not_encoded(tmp_path):
 @pytest.mark.slow
 @pytest.mark.parametrize("is_held_out", [False, True])
 def test_a_report_on_raw_rows_is_one_of_the_later_steps_on_encoded_rows(is_held_out, tmp_path):
-    table, other = loans(), loans(500)[100:]
+    table = loans()
+    other = loans(500)[100:]
     pipeline = fair_pipeline(table, encoder())
-    later, encode = pipeline[1], pipeline[0].transform
+    later = pipeline[1]
+    encode = pipeline[0].transform
     settings = {"n_components": 2, "compare": [], "folds": 5}
     test = (other, "region") if is_held_out else None
     of_raw_rows = write_report(

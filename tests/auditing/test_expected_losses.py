@@ -61,7 +61,8 @@ def test_a_bare_basis_is_evaluated_as_by_hand(weighted):
 @parametrize_diagonal(center=["global", "group", "none"], scale=[False, True])
 def test_held_out_rows_are_evaluated_about_the_models_own_center(center, scale):
     X, groups, _ = make_case(1_600)
-    train, test = slice(0, 700), slice(700, None)
+    train = slice(0, 700)
+    test = slice(700, None)
     model = fs.FairPCA(3, center=center, scale=scale).fit(
         X[train], sensitive_features=groups[train]
     )
@@ -79,7 +80,8 @@ def test_held_out_rows_are_evaluated_about_the_models_own_center(center, scale):
 def test_ordinary_pca_of_the_same_rows_is_fitted_again_without_each_fold(n_folds):
     X, groups, _ = make_case()
     folds = Folds(n_folds, 0).folds_of_positions(np.arange(len(X)))
-    model, basis = PCA(3).fit(X), PCA(3).fit(X).components_.T
+    model = PCA(3).fit(X)
+    basis = PCA(3).fit(X).components_.T
     refits = [PCA(3).fit(X[folds != fold]).components_.T for fold in range(n_folds)]
     expected = reference_losses(
         X,
@@ -190,7 +192,7 @@ def test_rows_that_stand_for_their_moments_are_evaluated_as_by_hand(kind):
     unit = dense.std(axis=0) * np.r_[np.full(3, 0.2), np.full(dense.shape[1] - 3, 1.0)]
     unit = unit if kind == "thin and scaled" else np.ones(dense.shape[1])
     basis = np.linalg.qr(rng.normal(size=(dense.shape[1], 3)))[0]
-    # The mean of other rows, which lies beside the span of these.
+    # The mean of other rows, which lies outside the span of these.
     point = dense.mean(axis=0) + 0.1 * rng.normal(size=dense.shape[1]) * (kind != "sparse")
     scale = None if kind != "thin and scaled" else unit
     model = fs.FairSubspace(basis.T, point, scale, "global")
@@ -221,7 +223,7 @@ def test_a_fair_fit_of_few_rows_of_many_features_is_fitted_again():
         "a column of the frame",
         *(
             pytest.param(person, marks=pytest.mark.slow)
-            for person in ("arrays", "a list of columns", "groups beside", "clusters beside")
+            for person in ("arrays", "a list of columns", "separate groups", "separate clusters")
         ),
     ],
 )
@@ -246,8 +248,8 @@ def test_rows_of_one_person_count_as_one(source):
         "a column of the frame": (frame, "g", "who"),
         "arrays": (X, groups, people),
         "a list of columns": (frame, ["g"], "who"),
-        "groups beside": (frame.drop(columns="g"), groups.tolist(), "who"),
-        "clusters beside": (frame.drop(columns="who"), "g", people),
+        "separate groups": (frame.drop(columns="g"), groups.tolist(), "who"),
+        "separate clusters": (frame.drop(columns="who"), "g", people),
     }[source]
     check(fs.audit(basis.T, rows, labels, clusters=clusters), "array", expected)
 
@@ -270,7 +272,8 @@ def test_blocks_of_moments_stand_for_folds():
         in_group = groups == label
         rows = X[in_group] - point
         best = best_subspace(rows, np.ones(len(rows)), 3)
-        values_of, share = [], 7 / 15
+        values_of = []
+        share = 7 / 15
         for part in range(8):
             in_block = folds[in_group] == part
             other = best_subspace(rows[~in_block], np.ones((~in_block).sum()), 3)
@@ -296,7 +299,8 @@ def test_blocks_of_moments_stand_for_folds():
 
 def test_paired_changes_are_those_of_the_rows():
     X, groups, _ = make_case(1_200)
-    train, test = slice(0, 500), slice(500, None)
+    train = slice(0, 500)
+    test = slice(500, None)
     model = fs.FairPCA(3).fit(X[train], sensitive_features=groups[train])
     result = fs.audit({"m": model}, X[test], groups[test])
     plain = PCA(3).fit(X[train])
@@ -444,7 +448,10 @@ def same_distribution(rng, n_of_group, p=50, n_of_others=2_000):
 def test_the_corrected_loss_is_nearly_unbiased_where_the_one_on_the_rows_is_not():
     """Two groups of one distribution: nobody loses anything under the best subspace of both."""
     rng = np.random.default_rng(7)
-    on_rows, corrected, cross_fitted, is_covered = [], [], [], []
+    on_rows = []
+    corrected = []
+    cross_fitted = []
+    is_covered = []
     for _ in select_cases(range(30), 2):
         X, groups = same_distribution(rng, 60)
         result = fs.audit(np.eye(50)[:5], X, groups)
@@ -466,7 +473,8 @@ def test_a_true_loss_is_found():
     rng = np.random.default_rng(8)
     sizes = np.r_[np.full(5, 1.0), np.full(45, 0.1)]
     turn = np.linalg.qr(rng.normal(size=(50, 50)))[0]
-    model, n_harmed = np.eye(50)[:5], 0
+    model = np.eye(50)[:5]
+    n_harmed = 0
     second = turn.T @ np.diag(sizes) @ turn
     truth = sizes[:5].sum() - np.trace(second[:5, :5])
     estimates = []
@@ -537,10 +545,8 @@ def test_red_and_white_wines_are_harmed():
 def test_a_loss_that_a_few_rows_make_is_not_called_harm(n_far, state):
     rng = np.random.default_rng(0)
     sizes = np.array([3.0, 2.0, 1.0, 0.5, 0.5, 0.5])
-    large_group, small_group = (
-        rng.normal(size=(2_000, 6)) * sizes,
-        rng.normal(size=(400, 6)) * sizes,
-    )
+    large_group = rng.normal(size=(2_000, 6)) * sizes
+    small_group = rng.normal(size=(400, 6)) * sizes
     small_group[:n_far, 4] += np.where(np.arange(n_far) % 2, 100.0, -100.0)
     subspace = fs.FairSubspace(np.eye(6)[:2], np.zeros(6), None, "global")
     groups = np.repeat(["many", "few"], [2_000, 400])
@@ -557,7 +563,9 @@ def test_instability_is_the_loss_of_a_groups_best_subspace_on_held_out_rows():
     rows = (X - model.mean_)[groups == "b"]
     folds = Folds(10, 0).folds_of_positions(np.arange(len(X)))[groups == "b"]
     inside = residuals(rows, best_subspace(rows, np.ones(len(rows)), 3))
-    outside, training, excess = np.zeros(len(rows)), 0.0, 0.0
+    outside = np.zeros(len(rows))
+    training = 0.0
+    excess = 0.0
     # The rows are nearer to the mean of all rows than new ones.
     every_fold = Folds(10, 0).folds_of_positions(np.arange(len(X)))
     for fold in range(10):
@@ -591,7 +599,7 @@ def test_a_loss_that_is_only_rounding_is_zero_and_not_shown():
 
 
 def test_weights_and_clusters_reduce_the_effective_number_of_rows():
-    """To (sum of w)^2 / sum of w^2, with the weights of rows or of clusters."""
+    """The effective number is (sum of w)^2 / sum of w^2, with weights of rows or clusters."""
     rng = np.random.default_rng(56)
     X = rng.normal(size=(120, 4))
     groups = np.repeat(["a", "b"], [80, 40])

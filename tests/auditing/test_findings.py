@@ -15,7 +15,8 @@ RNG = np.random.default_rng(0)
 WIDE = RNG.standard_normal((200, 4)) * [3, 1, 1, 1]
 NARROW = RNG.standard_normal((100, 4)) * [0.3, 1, 0.3, 0.3]
 ALIKE = RNG.standard_normal((100, 4)) * [3, 1, 1, 1]
-X, GROUPS = np.vstack([WIDE, NARROW]), np.repeat(["wide", "narrow"], [200, 100])
+X = np.vstack([WIDE, NARROW])
+GROUPS = np.repeat(["wide", "narrow"], [200, 100])
 OTHERS = np.random.default_rng(1).standard_normal((300, 4)) * np.repeat(
     [[3, 1, 1, 1], [0.3, 1, 0.3, 0.3]], [200, 100], axis=0
 )
@@ -58,11 +59,11 @@ def blocks():
     return [GroupMoments.from_rows(X[i::5], GROUPS[i::5]) for i in range(5)]
 
 
-def both_models():
+def equal_and_plain_models():
     return {"fair": fair_model(), "sklearn": plain_pca()}
 
 
-def centers():
+def models_by_center():
     return {center: fair_model(center) for center in ("global", "group")}
 
 
@@ -93,15 +94,15 @@ SMALL = {n: np.repeat(["wide", "small"], [300 - n, n]) for n in (14, 15)}
         ("FS106", False, lambda: audit(plain_pca(), moments=blocks())),
         ("FS107", True, lambda: audit(fair_model(), WIDE, ["wide"] * 200, folds=None)),
         ("FS107", False, lambda: audit_of_fair_model()),
-        ("FS203", True, lambda: audit(both_models(), X, GROUPS, folds=5)),
-        ("FS203", True, lambda: audit(both_models(), X[1:], GROUPS[1:], folds=5)),
-        ("FS203", False, lambda: audit(both_models(), OTHERS, GROUPS, folds=5)),
+        ("FS203", True, lambda: audit(equal_and_plain_models(), X, GROUPS, folds=5)),
+        ("FS203", True, lambda: audit(equal_and_plain_models(), X[1:], GROUPS[1:], folds=5)),
+        ("FS203", False, lambda: audit(equal_and_plain_models(), OTHERS, GROUPS, folds=5)),
         ("FS204", False, lambda: audit(fit_model(d=2), X, GROUPS, folds=None)),
-        ("FS301", True, lambda: audit(centers(), X, GROUPS, folds=None)),
-        ("FS301", False, lambda: audit(centers()["group"], X, GROUPS, folds=None)),
+        ("FS301", True, lambda: audit(models_by_center(), X, GROUPS, folds=None)),
+        ("FS301", False, lambda: audit(models_by_center()["group"], X, GROUPS, folds=None)),
     ],
 )
-def test_a_finding_comes_where_it_must_and_nowhere_else(code, is_there, call):
+def test_a_finding_is_reported_only_where_it_applies(code, is_there, call):
     matching = [finding for finding in call().findings if finding.code == code]
     assert bool(matching) == is_there
     groups = {"FS101": ("few",), "FS103": ("small",), "FS107": ("narrow",)}
@@ -111,7 +112,8 @@ def test_a_finding_comes_where_it_must_and_nowhere_else(code, is_there, call):
 
 
 def test_a_group_with_too_few_rows_for_d_fits_itself():
-    rows, labels = np.vstack([WIDE, NARROW[:3]]), np.repeat(["wide", "few"], [200, 3])
+    rows = np.vstack([WIDE, NARROW[:3]])
+    labels = np.repeat(["wide", "few"], [200, 3])
     assert get_finding("FS101", PCA(3).fit(rows), rows, labels, folds=5).groups == ("few",)
     # About its own mean, d + 1 rows fit perfectly as well.
     plain = FairPCA(2, center="group", criterion="total_error")
@@ -124,7 +126,8 @@ def test_a_group_with_too_few_rows_for_d_fits_itself():
 @pytest.mark.parametrize("d", mark_most_long([1, 2, 3], 3))
 def test_few_rows_are_fewer_than_twenty_for_each_of_d_and_one(d):
     def has_few_rows_finding(n):
-        rows, labels = np.vstack([WIDE, ALIKE[:n]]), np.repeat(["wide", "few"], [200, n])
+        rows = np.vstack([WIDE, ALIKE[:n]])
+        labels = np.repeat(["wide", "few"], [200, n])
         return "FS101" in finding_codes(np.eye(4)[:d], rows, labels)
 
     limit = 20 * (d + 1)
@@ -137,7 +140,8 @@ def test_few_rows_are_fewer_than_twenty_for_each_of_d_and_one(d):
 
 
 def test_few_rows_of_a_group_that_is_shown_to_be_harmed_are_no_finding():
-    rows, labels = np.vstack([WIDE, NARROW[:39]]), np.repeat(["wide", "few"], [200, 39])
+    rows = np.vstack([WIDE, NARROW[:39]])
+    labels = np.repeat(["wide", "few"], [200, 39])
     result = audit(np.eye(4)[:1], rows, labels)
     assert [group.state for group in result.models[0].groups if group.group == "few"] == ["harmed"]
     assert "FS101" not in [finding.code for finding in result.findings]
@@ -177,7 +181,8 @@ def test_the_page_shows_the_loss_due_to_chance(place):
 
 
 def test_a_group_of_one_row_is_a_finding_without_interval():
-    rows, labels = np.vstack([WIDE, NARROW[:1]]), np.repeat(["wide", "one"], [200, 1])
+    rows = np.vstack([WIDE, NARROW[:1]])
+    labels = np.repeat(["wide", "one"], [200, 1])
     result = audit(FairPCA(2).fit(rows, sensitive_features=labels), rows, labels)
     assert "FS102" in [finding.code for finding in result.findings]
     single = result.models[0].groups[0]
@@ -198,7 +203,7 @@ def test_many_groups_are_not_all_named():
     assert f"'11' and {labels.max() - 11} more: less than 5 %" in finding.message
 
 
-def test_a_group_without_variance():
+def test_a_group_without_variance_is_reported():
     rows = np.vstack([NARROW - NARROW.mean(axis=0), np.zeros((100, 4))])
     labels = np.repeat(["some", "flat"], 100)
     fair = FairPCA(1, center="none").fit(rows, sensitive_features=labels)
@@ -285,7 +290,8 @@ def test_no_percentage_of_a_best_error_that_is_only_rounding():
     for seed in select_cases(range(10), 10):
         rng = np.random.default_rng(seed)
         line = rng.standard_normal((100, 1)) @ rng.standard_normal((1, 4)) + rng.standard_normal(4)
-        rows, labels = np.vstack([WIDE, line]), np.repeat(["wide", "line"], [200, 100])
+        rows = np.vstack([WIDE, line])
+        labels = np.repeat(["wide", "line"], [200, 100])
         fair = FairPCA(1, center="group").fit(rows, sensitive_features=labels)
         result = audit(fair, rows, labels)
         best = {group.group: group.observed_best_error for group in result.models[1].groups}
@@ -308,13 +314,13 @@ def test_no_percentage_of_an_error_that_is_only_rounding():
 
 def test_who_pays_for_repair_by_rows_and_share():
     fair_model, plain = audit_of_fair_model().models
-    fallen = [
+    losing_groups = [
         fair_group.group
         for pca_group, fair_group in zip(plain.groups, fair_model.groups, strict=True)
         if pca_group.observed_variance_kept - fair_group.observed_variance_kept > 0.01
     ]
     finding = next(finding for finding in audit_of_fair_model().findings if finding.code == "FS303")
-    assert finding.groups == tuple(fallen) == ("wide",)
+    assert finding.groups == tuple(losing_groups) == ("wide",)
     assert (finding.severity, finding.model) == ("info", "minimax loss")
     assert "'wide' (200 rows, 66.7 % of all rows: " in finding.message
     alike = np.arange(200) % 2
@@ -347,7 +353,7 @@ def test_the_cost_of_repair_is_reported():
 
 @pytest.mark.sweep
 @pytest.mark.parametrize("d", [2, *(pytest.param(d, marks=pytest.mark.slow) for d in (3, 5))])
-def test_rounding_is_not_taken_for_a_finding(d):
+def test_differences_within_rounding_are_not_reported(d):
     """Rows of rank two in five columns have no error in two dimensions."""
     for seed in select_cases(range(20), 20):
         rng = np.random.default_rng(seed)
@@ -362,13 +368,11 @@ def test_rounding_is_not_taken_for_a_finding(d):
         assert not {"FS201", "FS202", "FS205", "FS302"} & set(codes)
 
 
-def test_errors_next_to_a_column_of_huge_numbers():
+def test_errors_next_to_a_column_of_huge_numbers_keep_their_digits():
     rng = np.random.default_rng(0)
     small = rng.standard_normal((200, 3))
-    rows, labels = (
-        np.column_stack([rng.standard_normal(200) * 1e9, small]),
-        np.repeat(["a", "b"], 100),
-    )
+    rows = np.column_stack([rng.standard_normal(200) * 1e9, small])
+    labels = np.repeat(["a", "b"], 100)
     fair = FairPCA(1).fit(rows, sensitive_features=labels)
     audited_model = audit(fair, rows, labels).models[0]
     for group in audited_model.groups:
@@ -399,7 +403,8 @@ def test_names_from_the_data_cannot_command_the_terminal():
 
 def test_groups_that_tie_are_named_together():
     rows = WIDE * [1, 1, 10, 1]
-    mirrored, labels = np.vstack([rows, rows[:, [1, 0, 2, 3]]]), np.repeat(["a", "b"], 200)
+    mirrored = np.vstack([rows, rows[:, [1, 0, 2, 3]]])
+    labels = np.repeat(["a", "b"], 200)
     finding = get_finding("FS205", PCA(1).fit(mirrored), mirrored, labels, folds=None)
     assert sorted(finding.groups) == ["a", "b"]
     assert "'a', 'b' have the largest" in finding.message
@@ -408,9 +413,11 @@ def test_groups_that_tie_are_named_together():
 @pytest.mark.slow
 def test_findings_and_verdict_read_the_same_figures():
     """Fits to pure noise differ, but no difference on new rows may be claimed."""
-    rng, claims = np.random.default_rng(3), 0
+    rng = np.random.default_rng(3)
+    claims = 0
     for _ in range(4):
-        rows, labels = rng.standard_normal((120, 8)), np.repeat(["a", "b"], 60)
+        rows = rng.standard_normal((120, 8))
+        labels = np.repeat(["a", "b"], 60)
         result = audit(fit_model(rows, labels, 2), rows, labels)
         codes = {finding.code for finding in result.findings}
         harmful = any(group.state == "harmed" for group in result.models[1].groups)
@@ -420,7 +427,7 @@ def test_findings_and_verdict_read_the_same_figures():
 
 
 def test_the_largest_loss_is_that_of_the_largest_share():
-    """In squared units 'wide' loses more; the finding and the verdict begin with 'small'."""
+    """Finding and verdict begin with 'small', although 'wide' loses more in squared units."""
     rng = np.random.default_rng(0)
     spreads = {"wide": [6, 1, 3, 3, 1, 1], "small": [0.2, 1.1, 0.1, 0.1, 0.1, 0.1]}
     rows = np.vstack([rng.standard_normal((900, 6)) * spread for spread in spreads.values()])

@@ -35,7 +35,8 @@ def test_intervals_are_wider_where_cells_are_missing():
     model = fs.audit(fair, incomplete, groups_of(incomplete), folds=None, on_missing="em").models[0]
     complete = fs.audit(fair, rows, groups_of(rows), folds=None).models[0]
     assert model.in_sample
-    (a, b), (complete_a, complete_b) = model.groups, complete.groups
+    a, b = model.groups
+    complete_a, complete_b = complete.groups
 
     def width(estimate):
         return estimate.high - estimate.low
@@ -109,7 +110,7 @@ def people():
     return frame, fs.audit(MODEL, frame, "group", clusters="person", on_missing="em", folds=5)
 
 
-def test_clusters_and_findings(people):
+def test_missing_cells_and_imputation_are_reported(people):
     frame, result = people
     assert result.rows.missing.n_dropped == (0, 0)
     shares = {column.name: column.shares for column in result.rows.missing.features}
@@ -157,7 +158,8 @@ def test_attributes_are_drawn_along():
     fair = fs.FairPCA(2, restriction=fs.Uncorrelated(["v"]), on_missing="em")
     fair.fit(frame, sensitive_features="group")
     result = fs.audit(fair, frame, "group", folds=5, on_missing="em")
-    model, share = result.models[0], np.isnan(incomplete[150:]).mean()
+    model = result.models[0]
+    share = np.isnan(incomplete[150:]).mean()
     message = next(finding.message for finding in result.findings if finding.code == "FS411")
     assert f"'b' ({share:.1%}".replace("%", " %") in message
     assert model.in_sample
@@ -172,7 +174,8 @@ def test_attributes_are_drawn_along():
 def test_groups_in_which_features_are_rarely_observed_together_have_no_figures_for_new_rows():
     _, incomplete = draw_rows(8, share=0.5)
     # A quarter of 80 rows has both features of a pair: fewer than 5 for each of 6 features.
-    incomplete, groups = incomplete[70:230], np.repeat(["a", "b"], 80)
+    incomplete = incomplete[70:230]
+    groups = np.repeat(["a", "b"], 80)
     result = fs.audit(MODEL, incomplete, groups, on_missing="em", folds=5)
     a, b = result.models[0].groups
     assert a.is_estimated

@@ -59,7 +59,8 @@ def test_disparity_of_three_groups_is_simultaneous_over_the_pairs():
     model = audit(np.eye(4)[:1], X, groups, folds=None).models[0]
     r = residuals(X, np.eye(4)[:1], X.mean(axis=0))
     means = {label: r[groups == label].mean() for label in np.unique(groups)}
-    low, high = min(means, key=means.get), max(means, key=means.get)
+    low = min(means, key=means.get)
+    high = max(means, key=means.get)
     assert model.disparity_pair == (low, high)
     test = stats.ttest_ind(r[groups == high], r[groups == low], equal_var=False)
     interval = test.confidence_interval(1 - 0.05 / 3)
@@ -76,7 +77,8 @@ def test_weights_enter_as_sampling_weights():
     r = residuals(X, basis, np.average(X, axis=0, weights=weights))
     for group in result.groups:
         in_group = groups == group.group
-        w, n = weights[in_group], in_group.sum()
+        w = weights[in_group]
+        n = in_group.sum()
         mean = np.average(r[in_group], weights=w)
         error = np.sqrt(n / (n - 1) * (w**2 * (r[in_group] - mean) ** 2).sum()) / w.sum()
         half = stats.t.ppf(0.975, n - 1) * error
@@ -158,7 +160,8 @@ def test_jackknife_over_blocks_equals_refitting_without_each(center):
 
 def test_the_kurtosis_is_that_of_the_rows_errors():
     rng = np.random.default_rng(0)
-    X, groups = rng.standard_normal((200, 4)), np.arange(200) % 2
+    X = rng.standard_normal((200, 4))
+    groups = np.arange(200) % 2
     fair = FairPCA(2, criterion="total_error").fit(
         rng.standard_normal((200, 4)), sensitive_features=groups
     )
@@ -172,7 +175,8 @@ def test_the_kurtosis_is_that_of_the_rows_errors():
 @pytest.mark.parametrize("n_blocks", [4, 5])
 def test_five_blocks_are_enough_for_estimates_of_new_rows(n_blocks):
     rng = np.random.default_rng(0)
-    X, groups = rng.standard_normal((500, 4)), np.tile(["a", "b", "b"], 167)[:500]
+    X = rng.standard_normal((500, 4))
+    groups = np.tile(["a", "b", "b"], 167)[:500]
     parts = np.array_split(np.arange(500), n_blocks)
     blocks = [GroupMoments.from_rows(X[part], groups[part]) for part in parts]
     for model in audit(FairPCA(2).fit_moments(sum(blocks)), moments=blocks).models:

@@ -47,7 +47,7 @@ def test_tables_have_the_figures_of_the_printed_ones(audit):
             assert expected_row in text_rows
 
 
-def test_verdict_findings_and_provenance_are_there(audit):
+def test_markdown_includes_verdict_findings_and_provenance(audit):
     text = markdown_it.MarkdownIt().render(audit.to_markdown(origin={"Data": "a`b.csv"}))
     plain = re.sub(r"<[^>]+>", "", text).replace("&gt;", ">").replace("&quot;", '"')
     assert f"Verdict: {audit.verdict}" in plain
@@ -76,7 +76,8 @@ def test_names_from_the_data_cannot_change_the_layout():
 
 
 def test_units_are_those_of_the_table(audit):
-    shares, squared = audit.to_markdown(), audit.to_markdown(unit="squared")
+    shares = audit.to_markdown()
+    squared = audit.to_markdown(unit="squared")
     assert "in squared units of the features" in squared
     assert "44.8 %" in tables_of(shares)[2][1][3]
     assert "%" not in tables_of(squared)[2][1][3]

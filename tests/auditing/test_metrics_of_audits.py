@@ -73,7 +73,7 @@ def test_drift_and_the_refit_bound_are_those_of_a_model_fitted_to_other_rows():
     assert metrics["refit_may_help"] == float(model.refit_bound.refit_may_help)
 
 
-def test_unknown_figures_are_left_out():
+def test_unknown_figures_are_omitted():
     X, groups = same_distribution()
     names = fs.audit(PCA(2).fit(X), X, groups, folds=None).metrics()
     assert "observed_error/men" in names

@@ -16,7 +16,7 @@ def table(n=800, seed=0):
 
 
 def drop_cells(n=800, seed=0):
-    """In w a tenth of group a is missing and six tenths of b; in x a twentieth; one group is."""
+    """Drop a tenth of group a and six tenths of b in w, a twentieth of x, and one label."""
     frame, rng = table(n, seed)
     is_b = frame.g == "b"
     frame.loc[rng.random(n) < np.where(is_b, 0.6, 0.1), "w"] = np.nan
@@ -55,7 +55,8 @@ def test_every_count_is_that_of_the_table(tmp_path):
 
 def test_uneven_and_many_missing_values_are_found_with_the_features_that_cost_most():
     result = audit(MODEL, drop_cells(), "g", on_missing="drop", folds=None)
-    uneven, frequent = find(result)["FS407"], find(result)["FS408"]
+    uneven = find(result)["FS407"]
+    frequent = find(result)["FS408"]
     assert uneven.columns == ("w",)
     assert frequent.groups == ("b",)
     assert "'w' (" in frequent.message
@@ -67,8 +68,8 @@ def test_uneven_and_many_missing_values_are_found_with_the_features_that_cost_mo
 def test_values_filled_in_with_the_mean_are_found(share):
     frame, rng = table(seed=1)
     frame.loc[(frame.g == "b") & (rng.random(800) < share), "w"] = np.nan
-    filled = frame.fillna({"w": frame.w.mean()})
-    result = audit(MODEL, filled, "g", folds=None)
+    imputed_rows = frame.fillna({"w": frame.w.mean()})
+    result = audit(MODEL, imputed_rows, "g", folds=None)
     assert ("FS407" in find(result)) == (share > 0.1)
     assert ("FS408" in find(result)) == (share > 0.3)
     if share > 0.1:

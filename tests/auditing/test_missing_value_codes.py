@@ -30,7 +30,7 @@ def findings(X, groups=None, **settings):
     return [finding for finding in all_findings if finding.code == "FS412"]
 
 
-def find_in(values):
+def find_message(values):
     """Return the message about a column next to one of noise, or None."""
     noise = np.random.default_rng(1).standard_normal(len(values))
     matching = findings(pd.DataFrame({"x": np.asarray(values, dtype=float), "noise": noise}))
@@ -56,14 +56,14 @@ def test_codes_flip_a_verdict_and_are_found():
 @pytest.mark.parametrize("code", [-9, -99, -999, 99, 999, 9999, -8888, 777])
 def test_codes_far_from_the_rest_are_found(code):
     values = np.r_[np.random.default_rng(2).integers(1, 6, 200), [code] * 5]
-    assert f"holds {code} (5 rows)" in find_in(values)
+    assert f"holds {code} (5 rows)" in find_message(values)
     continuous = np.r_[np.random.default_rng(2).normal(5, 1, 200), [code] * 5]
-    assert f"holds {code} (5 rows)" in find_in(continuous)
+    assert f"holds {code} (5 rows)" in find_message(continuous)
 
 
 def test_several_codes_and_zeros_are_found_together():
     values = np.r_[np.linspace(40, 90, 200), [0] * 9, [-99] * 4, [999] * 5]
-    assert "-99 (4 rows) and 0 (9 rows) and 999 (5 rows)" in find_in(values)
+    assert "-99 (4 rows) and 0 (9 rows) and 999 (5 rows)" in find_message(values)
 
 
 def test_the_advice_in_python_makes_the_cells_missing():
@@ -124,7 +124,7 @@ ORDINARY = {
 
 @pytest.mark.parametrize("name", ORDINARY)
 def test_ordinary_columns_give_no_alarm(name):
-    assert find_in(ORDINARY[name]) is None
+    assert find_message(ORDINARY[name]) is None
 
 
 @pytest.mark.slow

@@ -95,7 +95,8 @@ def test_a_basis_that_was_made_from_these_rows_in_an_unknown_way_has_no_estimate
 
 def test_a_loss_below_zero_is_never_called_not_shown():
     rng = np.random.default_rng(4)
-    X, groups = rng.normal(size=(460, 20)), np.repeat(["many", "few"], [400, 60])
+    X = rng.normal(size=(460, 20))
+    groups = np.repeat(["many", "few"], [400, 60])
     result = fs.audit(PCA(4).fit(X[400:]).components_, X, groups)
     few = next(group for group in result.models[0].groups if group.group == "few")
     assert few.expected_loss.high < 0
@@ -117,7 +118,8 @@ def test_new_rows_are_not_recognized_with_few_rows_and_many_features():
 @pytest.mark.slow
 def test_why_few_rows_of_many_features_have_no_estimates():
     rng = np.random.default_rng(3)
-    X, groups = rng.normal(size=(40, 600)), np.arange(40) % 2
+    X = rng.normal(size=(40, 600))
+    groups = np.arange(40) % 2
     plain = fs.FairPCA(2).fit(X, sensitive_features=groups).subspace_
     scaled = fs.FairPCA(2, scale=True).fit(X, sensitive_features=groups).subspace_
     result = fs.audit({"plain": plain, "scaled": scaled}, X, groups)
@@ -162,7 +164,8 @@ def test_how_often_rows_are_recognized(kind):
 @pytest.mark.parametrize("n_missing", [0, 1])
 def test_errors_of_groups_that_are_alike_are_seldom_called_different(n_missing):
     """FS202 is rare on rows of the fit, although errors on these rows differ."""
-    rng, reported_models = np.random.default_rng(6), []
+    rng = np.random.default_rng(6)
+    reported_models = []
     for _ in select_cases(range(60), 3):
         X, groups = draw_rows(rng, 260, 20)
         fair = fs.FairPCA(3).fit(X, sensitive_features=groups)

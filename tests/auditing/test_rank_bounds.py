@@ -159,7 +159,7 @@ def test_fair_models_and_completed_rows_have_none():
     assert audit_model(MODELS["positive"], holes, on_missing="em").models[0].rank_bound is None
 
 
-def test_groups_without_variance_are_left_out():
+def test_groups_without_variance_are_ignored():
     rows = np.vstack([X, np.repeat(X.mean(axis=0)[None], 5, axis=0)])
     groups = np.append(GROUPS, ["same"] * 5)
     rank_bound = audit_model(MODELS["nmf"], rows, groups).models[0].rank_bound

@@ -85,7 +85,8 @@ SLOW_KINDS = {("error gap", 3), ("robust error gap", 3), ("Nash welfare", 3)}
     ids=str,
 )
 def test_no_refit_is_below_the_bound(kind, place):
-    (name, k), (center, change) = kind, place
+    name, k = kind
+    center, change = place
     model = FairPCA(2, criterion=CRITERIA[name], center=center, scale=center == "global")
     model.fit(draw_rows(1, k)[0], sensitive_features=draw_rows(1, k)[1])
     X, groups = draw_rows(2, k, change)
@@ -286,7 +287,7 @@ def test_a_gap_due_to_few_rows_is_reported_as_chance(n, is_told):
     assert "A refit may help" in finding.message
 
 
-def test_ordinary_pca_alone_has_its_own():
+def test_ordinary_pca_alone_has_a_refit_finding():
     X, groups = draw_rows(1)
     model = FairPCA(2, criterion="total_error").fit(X, sensitive_features=groups)
     X, groups = draw_rows(2)
@@ -318,7 +319,8 @@ def test_a_negative_captured_variance_has_no_finite_welfare():
 def test_a_smaller_error_is_reported_if_tails_are_light(is_heavy, is_reported):
     """Rows whose sizes vary much may lack the few that dominated the error at the fit."""
     rng = np.random.default_rng(0)
-    lengths, groups = [3, 2, 1, 1, 1, 1], np.tile(["a", "b"], 2_000)
+    lengths = [3, 2, 1, 1, 1, 1]
+    groups = np.tile(["a", "b"], 2_000)
     X = rng.normal(size=(4_000, 6)) * lengths
     model = FairPCA(2).fit(X, sensitive_features=groups)
     sizes = rng.choice([0.3, 2.0], (4_000, 1), p=[0.9, 0.1]) if is_heavy else 0.5

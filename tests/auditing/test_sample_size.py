@@ -20,7 +20,8 @@ def rotate(angle):
     """Second moments of a group whose leading directions are turned away from the model's."""
     turn = np.eye(20)
     for i in range(D):
-        cos, sin = np.cos(angle), np.sin(angle)
+        cos = np.cos(angle)
+        sin = np.sin(angle)
         turn[np.ix_([i, i + 10], [i, i + 10])] = [[cos, -sin], [sin, cos]]
     return turn @ np.diag(EIGENVALUES) @ turn.T
 
@@ -28,7 +29,8 @@ def rotate(angle):
 def truth(second):
     """The loss under the first three axes, and s and B, by their formulas."""
     values, vectors = np.linalg.eigh(second)
-    values, best = values[::-1], vectors[:, ::-1][:, :D]
+    values = values[::-1]
+    best = vectors[:, ::-1][:, :D]
     difference = best @ best.T - np.diag(np.arange(20) < D)
     ratios = np.outer(values[:D], values[D:]) / np.subtract.outer(values[:D], values[D:])
     spread = np.sqrt(2 * np.trace(difference @ second @ difference @ second))
@@ -44,14 +46,16 @@ def required_sample_size(loss, spread, bias):
 def run_audit(rng, second, n):
     few = rng.multivariate_normal(np.zeros(20), second, size=n, method="cholesky")
     many = rng.normal(size=(600, 20)) * np.sqrt(EIGENVALUES)
-    X, groups = np.vstack([many, few]), np.repeat(["many", "few"], [600, n])
+    X = np.vstack([many, few])
+    groups = np.repeat(["many", "few"], [600, n])
     result = fs.audit(np.eye(20)[:D], X, groups)
     return result, next(g for g in result.models[0].groups if g.group == "few")
 
 
 @pytest.mark.slow
 def test_rows_needed_are_enough_and_of_the_order_of_the_formula():
-    rng, second = np.random.default_rng(0), rotate(ANGLE)
+    rng = np.random.default_rng(0)
+    second = rotate(ANGLE)
     loss, spread, bias = truth(second)
     required = 1.3 * required_sample_size(loss, spread, bias)
     # Of 80 rows the cross-fitted loss is too small, and its spread too large.
@@ -78,7 +82,7 @@ def test_no_number_of_rows_is_given_where_the_best_subspace_is_not_identified():
     assert "3rd and 4th component of 'few' are about equally important" in result.verdict.summary
 
 
-def test_they_are_reported_where_all_groups_are_inconclusive():
+def test_rows_needed_are_reported_where_all_groups_are_inconclusive():
     result, few = run_audit(np.random.default_rng(1), rotate(ANGLE), 60)
     assert few.state == "inconclusive"
     assert f"{few.n_rows_needed:,} rows of 'few'" in result.verdict.summary
@@ -102,8 +106,9 @@ def test_they_are_reported_where_all_groups_are_inconclusive():
 @pytest.mark.long
 @pytest.mark.sweep
 @pytest.mark.parametrize("angle", [ANGLE, 0.5])
-def test_the_power_at_half_and_at_all_and_at_twice_the_rows(angle):
-    rng, second = np.random.default_rng(2), rotate(angle)
+def test_the_power_rises_from_half_to_twice_the_rows_needed(angle):
+    rng = np.random.default_rng(2)
+    second = rotate(angle)
     n = required_sample_size(*truth(second))
     shares_with_harm = [
         np.mean(
@@ -124,7 +129,8 @@ def test_the_number_needed_counts_clusters_where_clusters_are_declared():
     rng = np.random.default_rng(1)
     few = rng.multivariate_normal(np.zeros(20), rotate(ANGLE), size=60, method="cholesky")
     many = rng.normal(size=(600, 20)) * np.sqrt(EIGENVALUES)
-    X, groups = np.vstack([many, few]), np.repeat(["many", "few"], [600, 60])
+    X = np.vstack([many, few])
+    groups = np.repeat(["many", "few"], [600, 60])
     row_group = fs.audit(np.eye(20)[:D], X, groups).models[0].groups[0]
     people = np.arange(660)
     doubled = fs.audit(

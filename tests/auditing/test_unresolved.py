@@ -33,7 +33,7 @@ def test_the_certificate_gives_a_reason_and_a_remedy(fair, rows):
     assert verify(fair, *rows).holds
 
 
-def test_the_finding(fair, rows):
+def test_the_finding_names_the_column_to_rescale(fair, rows):
     (finding,) = [
         finding
         for finding in audit({"fair": fair}, *rows).findings
@@ -47,7 +47,7 @@ def test_the_finding(fair, rows):
 
 
 @pytest.mark.slow
-def test_the_command_line(rows, tmp_path, capsys):
+def test_the_command_line_prints_the_status_unresolved(rows, tmp_path, capsys):
     from fairspan import cli
 
     path = tmp_path / "rows.csv"
@@ -61,7 +61,7 @@ def test_the_command_line(rows, tmp_path, capsys):
     assert cli.run(["verify", str(tmp_path / "m"), str(path), "--group", "group"]) == 0
 
 
-def test_pictures(fair):
+def test_pictures_note_unresolved_solutions(fair):
     note = GroupLossDisplay.from_estimator(fair)._note()
     assert "rounding error" in note
     assert claims_nothing(note)

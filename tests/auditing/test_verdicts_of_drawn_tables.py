@@ -52,7 +52,8 @@ class Table:
 
     def errors(self, model: Any) -> dict[str, float]:
         """True error of each group under a model."""
-        mean, basis = model.mean_, model.components_
+        mean = model.mean_
+        basis = model.components_
         errors_by_group = {}
         for group, second in self.second.items():
             offset = self.means.get(group, np.zeros(len(mean))) - mean
@@ -146,7 +147,8 @@ def identifier(rng, i):
     n = len(X)
     wider = {label: np.zeros((P + 1, P + 1)) for label in second}
     for label, matrix in second.items():
-        wider[label][1:, 1:], wider[label][0, 0] = matrix, n**2 / 12
+        wider[label][1:, 1:] = matrix
+        wider[label][0, 0] = n**2 / 12
     mean = np.r_[n / 2, np.zeros(P)]
     means = dict.fromkeys(second, mean)
     return Table(X, groups[order], wider, means, needs=frozenset({"FS402", "FS403"}))
@@ -158,12 +160,12 @@ def missing(rng, i):
     X[np.ix_(groups == "few", [4, 5])] *= np.where(
         rng.random(((groups == "few").sum(), 1)) < 0.7, np.nan, 1.0
     )
-    filled = np.where(np.isnan(X), np.nanmean(X, axis=0), X)
+    imputed_rows = np.where(np.isnan(X), np.nanmean(X, axis=0), X)
     # What is true of the table as it was filled in.
     observed_share = np.ones(P)
     observed_share[[4, 5]] = 0.3
     second["few"] = second["few"] * observed_share
-    return Table(filled, groups, second, needs=frozenset({"FS407", "FS408"}))
+    return Table(imputed_rows, groups, second, needs=frozenset({"FS407", "FS408"}))
 
 
 def tiny_third(rng, i):
@@ -199,7 +201,9 @@ def judge_model(table: Table) -> tuple[list[str], list[str], str]:
     fair = fs.FairPCA(table.d).fit(rows[0], sensitive_features=rows[1])
     plain = fs.FairPCA(table.d, criterion="total_error").fit(rows[0], sensitive_features=rows[1])
     result = fs.audit({"fair": fair, "PCA": plain}, table.X, table.groups, **table.options)
-    verdict, wrong, weak = result.verdict, [], []
+    verdict = result.verdict
+    wrong = []
+    weak = []
     models = {model.name: model for model in result.models}
     best = table.best(plain)
     true = {name: table.errors(model) for name, model in (("fair", fair), ("PCA", plain))}
@@ -262,7 +266,9 @@ def judge_model(table: Table) -> tuple[list[str], list[str], str]:
 @pytest.mark.sweep
 def test_verdicts_on_sixty_synthetic_tables(record_property):
     """Six draws each: at most 3 of 360 are wrong, and at most 3 % weak."""
-    wrong, weak, n = [], [], 0
+    wrong = []
+    weak = []
+    n = 0
     for number, (name, kind) in enumerate(KINDS.items()):
         for i in range(len(SIZES)):
             for draw in select_cases(range(6), 6):
