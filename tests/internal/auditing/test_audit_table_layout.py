@@ -37,7 +37,8 @@ def make_model(names, scale, name="fair", n=60):
     rng = np.random.default_rng(0)
 
     def make_group(group):
-        error, best = scale * rng.uniform(1.5, 2), scale * rng.uniform(1, 1.5)
+        error = scale * rng.uniform(1.5, 2)
+        best = scale * rng.uniform(1, 1.5)
         interval = Estimate(error, 0.9 * error, 1.1 * error)
         return GroupResult(
             group=group,

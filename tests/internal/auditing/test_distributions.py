@@ -23,7 +23,7 @@ def test_without_degrees_of_freedom_there_is_no_quantile():
 
 
 @pytest.mark.parametrize("first", [1.5, 3, 40, 3000])
-def test_the_lower_tail_of_fishers_distribution(first):
+def test_the_lower_tail_of_fishers_distribution_agrees_with_scipy(first):
     for ratio in (0.0, 1e-8, 0.01, 0.3, 0.8):
         probability = f_cdf(ratio, first, 9 * first)
         assert probability == pytest.approx(

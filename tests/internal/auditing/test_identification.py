@@ -64,7 +64,7 @@ def test_equal_eigenvalues_are_rarely_identified(eigenvalues, min_share, n):
 def test_weights_of_clusters_widen_the_standard_error():
     rng = np.random.default_rng(10)
     rows = np.repeat(normal_rows(rng, 100, CLEAR_GAP), 10, axis=0)
-    # Folds of whole clusters: ten equal rows count as one.
+    # Clusters stay in one fold each, so that ten equal rows count as one.
     clustered = gap_of_rows(rows, 2)
     single = gap_of_rows(rows[::10], 2)
     assert clustered.standard_error == pytest.approx(single.standard_error)

@@ -20,8 +20,10 @@ from incomplete_rows import draw_rows, groups_of
 
 
 def test_pooled_figures_are_those_of_rubins_rules():
-    shape, m = (1, 1, 1), 5
-    values, errors = np.array([1.0, 1.2, 0.9, 1.1, 1.3]), np.array([0.1, 0.2, 0.1, 0.1, 0.2])
+    shape = (1, 1, 1)
+    m = 5
+    values = np.array([1.0, 1.2, 0.9, 1.1, 1.3])
+    errors = np.array([0.1, 0.2, 0.1, 0.1, 0.2])
     nothing = np.zeros(shape)
     tables = [
         RowStatistics(np.full(shape, q), np.full(shape, u), np.array([31]), nothing, nothing)
@@ -31,7 +33,8 @@ def test_pooled_figures_are_those_of_rubins_rules():
     between = (1 + 1 / m) * np.var(values, ddof=1)
     total = np.mean(errors**2) + between
     share = between / total
-    old, observed = (m - 1) / share**2, 31 / 33 * 30 * (1 - share)
+    old = (m - 1) / share**2
+    observed = 31 / 33 * 30 * (1 - share)
     assert pooled.means == pytest.approx(values.mean())
     assert pooled.standard_errors == pytest.approx(np.sqrt(total))
     assert pooled.df == pytest.approx(old * observed / (old + observed))

@@ -13,7 +13,8 @@ from numpy_reference import random_rows
 @pytest.mark.long
 def test_coverage_of_the_intervals_is_what_they_claim():
     rng = np.random.default_rng(3)
-    counts, truth = np.array([30, 20]), np.array([2.0, 3.0])
+    counts = np.array([30, 20])
+    truth = np.array([2.0, 3.0])
     covered_error = covered_difference = 0
     trials = 2000
     for _ in range(trials):
@@ -51,7 +52,9 @@ def test_errors_without_a_block_are_those_of_the_remaining_rows(center, scale):
 
 
 def test_the_disparity_of_constant_rows_has_the_interval_of_the_refits():
-    errors, zeros, counts = np.array([1.0, 3.0]), np.zeros(2), np.array([20, 30])
+    errors = np.array([1.0, 3.0])
+    zeros = np.zeros(2)
+    counts = np.array([20, 30])
     assert disparity_estimate(errors, zeros, counts) == Estimate(2.0, 2.0, 2.0)
     by_fold = np.array([[1.0, 3.1], [1.1, 3.0], [0.9, 3.3], [1.0, 2.9]])
     gaps = by_fold[:, 1] - by_fold[:, 0]

@@ -41,7 +41,8 @@ def test_draws_have_the_moments_of_normal_rows(n):
 
 
 def test_the_correction_of_eigenvalues_removes_their_bias():
-    truth, n = np.array([8.0, 4.0, 1.0]), 60
+    truth = np.array([8.0, 4.0, 1.0])
+    n = 60
     rng = np.random.default_rng(10)
     rows = rng.normal(size=(2_000, n, 3)) * np.sqrt(truth)
     values = np.linalg.eigvalsh(rows.swapaxes(1, 2) @ rows / n)[:, ::-1]
@@ -100,7 +101,10 @@ def test_drawn_second_moments_have_no_covariance_between_the_model_and_the_rest(
 @pytest.mark.parametrize("copies", [1, 4])
 def test_normal_rows_count_once_however_often_they_are_repeated(copies):
     rng = np.random.default_rng(19)
-    n, p, d, n_folds = 4_000, 8, 3, 100
+    n = 4_000
+    p = 8
+    d = 3
+    n_folds = 100
     rows = rng.normal(size=(n, p)) * np.linspace(3, 1, p)
     folds = np.arange(n) % n_folds
     by_fold = np.array([rows[folds == f].T @ rows[folds == f] for f in range(n_folds)])
@@ -114,7 +118,10 @@ def test_normal_rows_count_once_however_often_they_are_repeated(copies):
 
 def test_heavy_tails_of_the_complement_count_as_fewer_rows():
     rng = np.random.default_rng(20)
-    n, p, d, n_folds = 4_000, 8, 3, 100
+    n = 4_000
+    p = 8
+    d = 3
+    n_folds = 100
     rows = rng.normal(size=(n, p)) * np.linspace(3, 1, p)
     rows[:, d:] *= np.sqrt(3 / rng.chisquare(5, (n, 1)))
     by_fold = np.array([rows[f::n_folds].T @ rows[f::n_folds] for f in range(n_folds)])
@@ -182,10 +189,11 @@ def test_five_folds_are_enough(n_folds, expected):
 @pytest.mark.parametrize("with_rows", [True, False])
 def test_copies_of_rows_in_one_cluster_add_no_evidence(with_rows):
     X, groups, model = make_case(np.random.default_rng(5), 25, 0.4, n_many=600)
-    copies, clusters = np.repeat(np.arange(len(X)), 8), np.repeat(np.arange(len(X)), 8)
+    copies = np.repeat(np.arange(len(X)), 8)
+    clusters = np.repeat(np.arange(len(X)), 8)
     of_rows = shows_harm(X, groups, model, with_rows)
     assert shows_harm(X[copies], groups[copies], model, with_rows, clusters) == of_rows
-    # Taken for eight times as many.
+    # Without clusters, the copies count as eight times as many rows.
     assert shows_harm(X[copies], groups[copies], model, with_rows)[0]
 
 

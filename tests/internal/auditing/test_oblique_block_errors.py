@@ -8,7 +8,8 @@ from numpy_reference import random_rows
 
 
 def test_errors_without_each_block_are_those_of_the_other_rows():
-    rows, labels = random_rows(81, n=150, p=6, offset=1.0).X, np.arange(150) * 7 % 2
+    rows = random_rows(81, n=150, p=6, offset=1.0).X
+    labels = np.arange(150) * 7 % 2
     model = FairPCA(2, criterion="total_error", restriction=MeanParity(oblique=True))
     model.fit(rows, sensitive_features=labels)
     parts = [slice(i, None, 3) for i in range(3)]

@@ -151,7 +151,7 @@ KINDS = [
 
 
 @pytest.mark.parametrize(("plain", "fair", "kind", "words"), KINDS, ids=[k[2] for k in KINDS])
-def test_each_kind_says_whom_and_what_to_do(plain, fair, kind, words):
+def test_each_kind_names_the_groups_and_a_recommendation(plain, fair, kind, words):
     result = verdict(plain, *fair)
     assert result.kind == kind
     assert result.recommendation.endswith(".")
@@ -262,19 +262,19 @@ def test_the_worst_group_is_named_first_and_decides():
 
 def test_each_model_has_a_verdict_of_its_own():
     plain = model("PCA", group("a", "harmed"), group("b", "no material harm", 0.0))
-    good = model(
+    good_model = model(
         "good",
         group("a", "minor", 0.05, -0.9),
         group("b", "no material harm", 0.05, 0.05),
         baseline="PCA",
     )
-    bad = model(
+    bad_model = model(
         "bad", group("a", "harmed", 1.0, 0.0), group("b", "minor", 0.05, 0.2), baseline="PCA"
     )
-    verdicts = draw_conclusions([good, bad, plain], (), 0.95, 0.01).verdicts
+    verdicts = draw_conclusions([good_model, bad_model, plain], (), 0.95, 0.01).verdicts
     kinds = [(verdict.model, verdict.kind) for verdict in verdicts]
     assert kinds == [("good", "harm, repair helps"), ("bad", "harm, repair not shown to help")]
-    changes = change_records([good, bad, plain])
+    changes = change_records([good_model, bad_model, plain])
     assert [(change["model"], change["group"]) for change in changes] == [
         ("good", "a"), ("good", "b"), ("bad", "a"), ("bad", "b"),
     ]  # fmt: skip
@@ -354,8 +354,8 @@ def test_an_undecided_recommendation_names_a_model_that_helps_without_cost():
 
 def test_an_interval_below_the_threshold_that_rules_nothing_out_says_why():
     """A few rows dominate the error of the group, so that its interval may be too short."""
-    doubtful = replace(group("b", "harmed", 1.0, 0.03, margin=0.02), is_heavy_tailed=True)
-    leading = model("leading", group("a", "harmed", 0.2, -1.8), doubtful, baseline="PCA")
+    doubtful_effect = replace(group("b", "harmed", 1.0, 0.03, margin=0.02), is_heavy_tailed=True)
+    leading = model("leading", group("a", "harmed", 0.2, -1.8), doubtful_effect, baseline="PCA")
     plain = model("PCA", group("a", "harmed", 2.0), group("b", "harmed", 1.0))
     result = recommendation(leading, plain)
     assert result.compared[1].effects[1].is_limit_doubtful(0.01)
@@ -363,7 +363,7 @@ def test_an_interval_below_the_threshold_that_rules_nothing_out_says_why():
     assert "0.1 to 0.5 %, may be too short" in result.text
 
 
-def test_estimates_and_limits_of_the_largest_loss_are_told_apart():
+def test_estimates_and_limits_of_the_largest_loss_are_distinguished():
     """The group with the largest estimate need not be the one with the largest limit."""
     wide = replace(
         group("b", "inconclusive", 0.05, 0.0, margin=0.04),
@@ -475,7 +475,8 @@ def test_nothing_is_recommended_while_the_data_are_in_doubt():
 
 def test_an_unstable_projection_is_the_first_finding():
     """The difference is smaller than the spread of PCA, or of the fair model."""
-    steady, open_one = group("a", "harmed"), group("b", "no material harm", 0.0)
+    steady = group("a", "harmed")
+    open_one = group("b", "no material harm", 0.0)
     unstable_group = replace(group("a", "minor", 0.05, -0.05), is_unstable=True)
     result = verdict([steady, open_one], unstable_group, open_one)
     assert (result.kind, result.groups) == ("inconclusive", ("a",))
@@ -515,7 +516,8 @@ def test_values_that_differ_by_rounding_share_the_maximum():
     assert argmax_with_ties({"a": 1.0, "b": 2.0, "c": 2.0 - 1e-14}, 1e-12)[0] == ["b", "c"]
 
 
-HELPS, MAY_COST = "harm, repair helps", "harm, repair at a possible cost"
+HELPS = "harm, repair helps"
+MAY_COST = "harm, repair at a possible cost"
 
 
 @pytest.mark.parametrize(
@@ -607,7 +609,7 @@ def test_a_model_named_by_its_criterion_is_called_a_fair_pca():
     assert result.text.startswith("Use fair PCA (minimax loss): ")
 
 
-def test_no_share_of_a_variance_exceeds_the_whole():
+def test_no_share_of_a_variance_exceeds_one():
     """Intervals of few rows may exceed the variance."""
     result = group("a", "harmed", 9.9, 0.0, margin=20.0)
     assert result.expected_loss.high > 10

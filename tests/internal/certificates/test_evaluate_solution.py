@@ -50,7 +50,7 @@ def line(angle):
     return np.array([[np.cos(angle)], [np.sin(angle)]])
 
 
-def judge(problem, basis, weights, tolerance=1e-9):
+def evaluate(problem, basis, weights, tolerance=1e-9):
     return evaluate_solution(problem, basis, Proof(np.array(weights)), tol=tolerance)
 
 
@@ -62,8 +62,8 @@ def two_lines(criterion):
 BEST = line(np.pi / 6)
 
 
-def test_optimal():
-    evaluation = judge(two_lines(MinimaxError()), BEST, [0.25, 0.75])
+def test_the_optimum_has_status_optimal():
+    evaluation = evaluate(two_lines(MinimaxError()), BEST, [0.25, 0.75])
     assert (evaluation.status, evaluation.scale) == ("optimal", evaluation.objective)
     assert evaluation.objective == pytest.approx(0.75, rel=1e-14)
     assert 0 <= evaluation.gap <= evaluation.resolution <= 1e-13
@@ -73,7 +73,7 @@ def test_optimal():
     ("basis", "weights"), [(line(0.5), [0.25, 0.75]), (BEST, [0.3, 0.7]), (line(0.5), [0.5, 0.5])]
 )
 def test_open_gap_of_a_poorer_subspace_or_poorer_weights(basis, weights):
-    evaluation = judge(two_lines(MinimaxError()), basis, weights)
+    evaluation = evaluate(two_lines(MinimaxError()), basis, weights)
     assert evaluation.status == "open gap"
     assert evaluation.lower_bound <= 0.75 <= evaluation.objective
     assert evaluation.gap == pytest.approx(evaluation.objective - evaluation.lower_bound, rel=1e-12)
@@ -84,17 +84,18 @@ def test_open_gap_of_a_poorer_subspace_or_poorer_weights(basis, weights):
 def test_the_tolerance_is_a_share_of_the_objective():
     problem = two_lines(MinimaxError())
     basis = line(np.pi / 6 + 1e-3)
-    evaluation = judge(problem, basis, [0.25, 0.75])
+    evaluation = evaluate(problem, basis, [0.25, 0.75])
     share = evaluation.gap / evaluation.objective
-    assert judge(problem, basis, [0.25, 0.75], 1.001 * share).status == "optimal"
-    assert judge(problem, basis, [0.25, 0.75], 0.999 * share).status == "open gap"
+    assert evaluate(problem, basis, [0.25, 0.75], 1.001 * share).status == "optimal"
+    assert evaluate(problem, basis, [0.25, 0.75], 0.999 * share).status == "open gap"
     # An axis of large numbers that every subspace keeps changes nothing.
     wide = [np.diag([1e8, *np.diag(matrix)]) for matrix in TWO_LINES.matrices]
     with_axis = np.zeros((3, 2))
-    with_axis[0, 0], with_axis[1:, 1:] = 1.0, basis
+    with_axis[0, 0] = 1.0
+    with_axis[1:, 1:] = basis
     wider = build_problem(wide, 2, MinimaxError())
-    assert judge(wider, with_axis, [0.25, 0.75]).gap == pytest.approx(evaluation.gap, rel=1e-9)
-    assert judge(wider, with_axis, [0.25, 0.75], 0.999 * share).status == "open gap"
+    assert evaluate(wider, with_axis, [0.25, 0.75]).gap == pytest.approx(evaluation.gap, rel=1e-9)
+    assert evaluate(wider, with_axis, [0.25, 0.75], 0.999 * share).status == "open gap"
 
 
 def with_a_large_column(seed, size):
@@ -114,16 +115,17 @@ def test_unresolved_where_float64_cannot_tell(seed, size, status):
     problem = build_problem(matrices, 2, MinimaxError())
     solution = BoundarySearch().solve(problem, 1e-9)
     assert solution.status in ("optimal", status)
-    basis, rng = solution.components.T, np.random.default_rng(0)
+    basis = solution.components.T
+    rng = np.random.default_rng(0)
     perturbed_basis = basis + 4 * np.finfo(np.float64).eps * rng.standard_normal(basis.shape)
-    evaluation = judge(problem, perturbed_basis, solution.weights)
+    evaluation = evaluate(problem, perturbed_basis, solution.weights)
     assert evaluation.status == status
     assert (evaluation.gap > 1e-9 * evaluation.objective) == (status == "unresolved")
     assert evaluation.gap <= max(evaluation.resolution, 1e-9 * evaluation.objective)
     # That is far less than what a poorer subspace loses.
     assert evaluation.resolution <= 1e-6 * evaluation.objective
     poorer = np.linalg.qr(basis + 0.1 / size * random_basis(rng, 5, 2))[0]
-    assert judge(problem, poorer, solution.weights).status == "open gap"
+    assert evaluate(problem, poorer, solution.weights).status == "open gap"
 
 
 CRITERIA = (
@@ -151,7 +153,7 @@ def test_all_dimensions_leave_zero_by_structure(criterion, size):
         weights = 1 / problem.second_moments.traces
     elif isinstance(criterion, LeastVariance):  # the group of the least variance decides
         weights = np.eye(2)[np.argmin(problem.second_moments.traces)]
-    evaluation = judge(problem, random_basis(rng, 4, 4), weights)
+    evaluation = evaluate(problem, random_basis(rng, 4, 4), weights)
     assert evaluation.status == "optimal"
     assert evaluation.gap <= evaluation.resolution
 
@@ -161,31 +163,33 @@ def test_identical_groups_have_no_loss_by_structure(d):
     matrix = random_moments(np.random.default_rng(2), 1, 4)[0]
     problem = build_problem([matrix, matrix], d, MinimaxLoss())
     basis = np.linalg.eigh(matrix)[1][:, ::-1][:, :d]
-    evaluation = judge(problem, basis, EVEN)
+    evaluation = evaluate(problem, basis, EVEN)
     assert evaluation.status == "optimal"
     assert evaluation.objective <= evaluation.resolution <= 1e-11
     # Another subspace has a loss.
-    assert judge(problem, random_basis(np.random.default_rng(0), 4, d), EVEN).status == "open gap"
+    assert (
+        evaluate(problem, random_basis(np.random.default_rng(0), 4, d), EVEN).status == "open gap"
+    )
 
 
 def test_equal_errors_must_be_equal():
     problem = two_lines(EqualError())
     # w = q + nu (1, -1): 3 w_1 = w_2 at nu = -1/4, where every subspace has the same w.e.
     weights = [0.25, 0.75]
-    evaluation = judge(problem, BEST, weights)
+    evaluation = evaluate(problem, BEST, weights)
     assert evaluation.status == "optimal"
     assert evaluation.objective == pytest.approx(0.75)
     assert evaluation.constraint_violation <= 1e-14
     # Less in total, but unequal: what that is worth counts against the bound.
-    unequal = judge(problem, line(np.pi / 6 - 1e-4), weights)
+    unequal = evaluate(problem, line(np.pi / 6 - 1e-4), weights)
     assert unequal.lower_bound < unequal.objective < 0.75
     assert unequal.constraint_violation == pytest.approx(np.sqrt(3) * 2 * 1e-4, rel=1e-3)
     assert unequal.status == "open gap"
-    assert judge(problem, line(np.pi / 6 - 1e-4), weights, 1e-3).status == "optimal"
+    assert evaluate(problem, line(np.pi / 6 - 1e-4), weights, 1e-3).status == "optimal"
 
 
 def test_the_other_criteria_do_not_look_at_equality():
-    evaluation = judge(build_problem(TIE.matrices, 1, TotalError()), np.eye(3)[:, :1], EVEN)
+    evaluation = evaluate(build_problem(TIE.matrices, 1, TotalError()), np.eye(3)[:, :1], EVEN)
     assert (evaluation.constraint_violation, evaluation.status) == (0, "optimal")
 
 
@@ -197,8 +201,9 @@ def test_gaps_of_restricted_problems_are_relative_to_the_free_errors():
     embedding = Embedding(free, fixed_errors=np.full(2, 1e14))
     problem = replace(free, second_moments=second, embedding=embedding)
     solution = BoundarySearch().solve(free, 1e-12)
-    weights, basis = solution.weights, solution.components.T
-    evaluation = judge(problem, basis, weights, 0.05)
+    weights = solution.weights
+    basis = solution.components.T
+    evaluation = evaluate(problem, basis, weights, 0.05)
     assert evaluation.objective == pytest.approx(1e14)
     assert evaluation.scale <= solution.objective + 0.1
     # Nor does it raise the rounding that a search may stop at.
@@ -208,7 +213,7 @@ def test_gaps_of_restricted_problems_are_relative_to_the_free_errors():
     ]
     assert smallest_gaps[1] == pytest.approx(smallest_gaps[0], rel=0.1)
     worse = np.linalg.qr(basis + 0.5 * random_basis(np.random.default_rng(0), 5, 2))[0]
-    worse_evaluation = judge(problem, worse, weights, 1e-3)
+    worse_evaluation = evaluate(problem, worse, weights, 1e-3)
     assert worse_evaluation.gap > 0.01 * solution.objective
     assert worse_evaluation.status == "open gap"
 
@@ -224,7 +229,7 @@ def test_gaps_of_shares_of_variance_within_a_restriction_are_relative_to_the_fre
         np.einsum("gii->g", group_matrices)
         for group_matrices in (matrices, basis.T @ matrices @ basis)
     )
-    evaluation = judge(problem, basis, EVEN / (traces + 1e3))
+    evaluation = evaluate(problem, basis, EVEN / (traces + 1e3))
     assert evaluation.scale == pytest.approx(((traces - captured) / (traces + 1e3)).max(), rel=1e-9)
 
 
@@ -241,7 +246,7 @@ def test_the_unit_of_the_rows_does_not_change_the_verdict(criterion, factor):
     matrices = random_moments(np.random.default_rng(6), 2, 5)
     basis = random_basis(np.random.default_rng(7), 5, 2)
     one, other = (
-        judge(build_problem(unit * matrices, 2, with_unit(criterion, unit)), basis, [0.4, 0.6])
+        evaluate(build_problem(unit * matrices, 2, with_unit(criterion, unit)), basis, [0.4, 0.6])
         for unit in (1.0, factor)
     )
     unit = 1.0 if isinstance(criterion, NashWelfare) or criterion in RELATIVE else factor
@@ -255,7 +260,7 @@ def test_a_solution_reports_its_evaluation_rows():
     problem = two_lines(MinimaxError())
     settings = {"tol": 1e-6, "n_eigenproblems": 3, "trace": [], "solver": "none"}
     solution = certify(problem, BEST, np.array([0.25, 0.75]), **settings)
-    evaluation = judge(problem, BEST, [0.25, 0.75], 1e-6)
+    evaluation = evaluate(problem, BEST, [0.25, 0.75], 1e-6)
     claims = solution.objective, solution.scale, solution.absolute_tol
     assert claims == pytest.approx((evaluation.objective, 0.75, 0.75e-6), rel=1e-14)
     assert (solution.status, solution.proof.weights.tolist()) == (evaluation.status, [0.25, 0.75])
@@ -268,7 +273,7 @@ def test_a_goal_is_within_the_tolerance(criterion):
     problem = build_problem(random_moments(np.random.default_rng(8), 2, 5), 2, criterion)
     basis = random_basis(np.random.default_rng(9), 5, 2)
     errors = problem.errors(basis)
-    evaluation = judge(problem, basis, EVEN)
+    evaluation = evaluate(problem, basis, EVEN)
     for tolerance in (1e-2, 1e-9):
         assert 0 < target_gap(problem, errors, tolerance) <= tolerance * evaluation.scale
     assert 0 < target_gap(problem, errors, 0.0) <= evaluation.resolution
@@ -277,7 +282,7 @@ def test_a_goal_is_within_the_tolerance(criterion):
 def test_weights_that_nearly_cancel_make_much_of_rounding():
     problem = two_lines(EqualError())
     plain, canceling, thrice = (
-        judge(problem, BEST, weights).resolution
+        evaluate(problem, BEST, weights).resolution
         for weights in ([0.5, 0.5], [1000.5, -999.5], [1.5, 1.5])
     )
     assert 100 * plain < canceling < 10_000 * plain
@@ -287,9 +292,10 @@ def test_weights_that_nearly_cancel_make_much_of_rounding():
 
 @pytest.mark.parametrize("seed", range(20))
 def test_an_ordered_basis_is_orthonormal_to_a_rounding_or_two(seed):
-    """Ten roundings, which two products leave, would show beside hardly any error."""
+    """Two products leave about ten roundings, which matter where the error is tiny."""
     rng = np.random.default_rng(seed)
-    p, d = 30, int(rng.integers(1, 30))
+    p = 30
+    d = int(rng.integers(1, 30))
     rows = rng.standard_normal((2, 60, p)) * np.geomspace(10, 0.01, p)
     problem = build_problem(
         [group_rows.T @ group_rows / 60 for group_rows in rows], d, TotalError()
@@ -325,7 +331,7 @@ GROUPS_AND_CRITERIA = [(2, criterion) for criterion in CRITERIA_OF_TWO_GROUPS] +
 SEEDS = pytest.mark.parametrize("seed", mark_most_long(range(3), 3))
 
 
-def bound_of(proof, problem, basis):
+def compute_bound(proof, problem, basis):
     """Return the bound, value minus gap, and the rounding of the gap."""
     errors = problem.errors(basis)
     gap, rounding = proof.gap(problem, basis, errors)
@@ -341,7 +347,8 @@ def draw_problem(seed, k, criterion):
 
 
 def random_minimum(problem, rng, n=150):
-    p, d = problem.n_features, problem.n_components
+    p = problem.n_features
+    d = problem.n_components
     return min(problem.objective(random_basis(rng, p, d)) for _ in range(n))
 
 
@@ -362,7 +369,7 @@ def test_no_subspace_is_below_what_any_weights_prove(k, criterion, seed):
     ]
     for weights in false_weights:
         basis = random_basis(rng, problem.n_features, problem.n_components)
-        bound, rounding = bound_of(Proof(weights), problem, basis)
+        bound, rounding = compute_bound(Proof(weights), problem, basis)
         assert bound <= smallest
         if not np.isfinite(bound):
             # The logarithm where a weight is zero.
@@ -381,7 +388,7 @@ def test_the_bound_does_not_depend_on_the_subspace_at_which_it_is_computed(k, cr
     problem, rng = draw_problem(seed, k, criterion)
     weights = rng.dirichlet(np.ones(k))
     bases = [random_basis(rng, problem.n_features, problem.n_components) for _ in range(20)]
-    bounds = [bound_of(Proof(weights), problem, basis)[0] for basis in bases]
+    bounds = [compute_bound(Proof(weights), problem, basis)[0] for basis in bases]
     np.testing.assert_allclose(bounds, bounds[0], atol=1e-12 * problem.total_variance)
 
 
@@ -422,7 +429,7 @@ def test_equal_errors_are_bounded_where_they_are_equal(seed):
 @pytest.mark.sweep
 @pytest.mark.parametrize("seed", select_cases(range(6), 3))
 @pytest.mark.parametrize("penalty", [0.2, 1.0, 10.0])
-def test_supporting_lines(seed, penalty):
+def test_no_subspace_is_below_the_bound_of_supporting_lines(seed, penalty):
     rng = np.random.default_rng(seed)
     matrices = random_moments(rng, 2, 4)
     problem = build_problem(matrices, 2, RobustErrorGap(penalty, 20.0), [0.3, 0.7])
@@ -430,7 +437,7 @@ def test_supporting_lines(seed, penalty):
     assert isinstance(solution.proof, SupportingLinesProof)
     smallest = random_minimum(problem, rng)
     basis = random_basis(rng, 4, 2)
-    proven_bound, rounding = bound_of(solution.proof, problem, basis)
+    proven_bound, rounding = compute_bound(solution.proof, problem, basis)
     assert proven_bound == pytest.approx(solution.lower_bound, rel=1e-9)
     assert proven_bound <= min(smallest, solution.objective)
     assert 0 <= rounding <= 1e-9 * solution.objective
@@ -446,16 +453,17 @@ def test_supporting_lines(seed, penalty):
         rng.standard_normal((5, 2)),
     ):
         proof = SupportingLinesProof(solution.proof.weights, np.array(line_set))
-        bound, _ = bound_of(proof, problem, basis)
+        bound, _ = compute_bound(proof, problem, basis)
         assert bound <= min(smallest, solution.objective) * (1 + 1e-12)
-    longer, _ = bound_of(replace(solution.proof, lines=1e3 * lines), problem, basis)
+    longer, _ = compute_bound(replace(solution.proof, lines=1e3 * lines), problem, basis)
     assert longer == pytest.approx(proven_bound, rel=1e-8)
 
 
 @pytest.mark.parametrize("seed", range(6))
-def test_a_limit_on_means(seed):
+def test_no_feasible_subspace_is_below_the_bound_under_a_limit_on_means(seed):
     rng = np.random.default_rng(seed)
-    p, d = 5, 2
+    p = 5
+    d = 2
     difference = 3 * rng.standard_normal(p)
     free = build_problem(random_moments(rng, 2, p), d, TotalError(), [0.3, 0.7])
     reached = np.linalg.norm(difference @ free.pooled_optimum.vectors)
@@ -465,11 +473,11 @@ def test_a_limit_on_means(seed):
     within = random_allowed_bases(problem, rng)
     smallest = min(problem.objective(basis) for basis in within)
     assert solution.lower_bound <= min(smallest, solution.objective * (1 + 1e-12))
-    proven_bound, _ = bound_of(solution.proof, problem, within[0])
+    proven_bound, _ = compute_bound(solution.proof, problem, within[0])
     assert proven_bound == pytest.approx(solution.lower_bound, rel=1e-10)
     for factor in (0.0, 0.5, 2.0, 1e3, -1.0):
         other = MeanDistanceProof(problem.proportions, factor * solution.proof.multiplier)
-        bound, _ = bound_of(other, problem, within[0])
+        bound, _ = compute_bound(other, problem, within[0])
         assert bound <= min(smallest, proven_bound) + 1e-12 * problem.total_variance
 
 
@@ -483,7 +491,7 @@ def test_the_bound_of_a_limit_on_means_without_a_multiplier(seed):
     pooled = np.tensordot(problem.proportions, problem.dense_moments.matrices, axes=1)
     inner = np.linalg.eigh(pooled[1:, 1:])[1][:, -2:]
     best = np.vstack([np.zeros(2), inner])
-    bound, _ = bound_of(worthless, problem, best)
+    bound, _ = compute_bound(worthless, problem, best)
     # The steepest turn that the limit allows, and any others.
     turns = [*rng.standard_normal((200, 2)), inner.T @ pooled[1:, 0]]
     for turn in turns:
@@ -495,7 +503,8 @@ def test_the_bound_of_a_limit_on_means_without_a_multiplier(seed):
 
 def random_allowed_bases(problem, rng, n=300):
     """Return random subspaces, rotated until they satisfy the limit."""
-    p, d = problem.n_features, problem.n_components
+    p = problem.n_features
+    d = problem.n_components
     bases = []
     while len(bases) < n:
         basis = random_basis(rng, p, d)
@@ -511,9 +520,10 @@ def random_allowed_bases(problem, rng, n=300):
 
 
 @pytest.mark.parametrize("seed", range(6))
-def test_a_limit_on_covariances(seed):
+def test_no_feasible_subspace_is_below_the_bound_under_a_limit_on_covariances(seed):
     rng = np.random.default_rng(seed)
-    p, d = 4, 1 + seed % 2
+    p = 4
+    d = 1 + seed % 2
     first, second = random_moments(rng, 2, p)
     difference = first - second
     free = build_problem([first, second], d, TotalError(), [0.3, 0.7])
@@ -528,7 +538,7 @@ def test_a_limit_on_covariances(seed):
     multipliers += [factors[3], -multipliers[1]]
     for multiplier in multipliers:
         proof = CovarianceDifferenceProof(problem.proportions, multiplier)
-        bounds = [bound_of(proof, problem, basis)[0] for basis in bases[:5]]
+        bounds = [compute_bound(proof, problem, basis)[0] for basis in bases[:5]]
         np.testing.assert_allclose(bounds, bounds[0], atol=1e-11 * problem.total_variance)
         assert bounds[0] <= smallest
 
@@ -548,7 +558,10 @@ def test_lines_that_no_errors_meet_prove_nothing():
 
 def test_the_excess_over_a_limit_counts_as_rounding():
     """The limit is V'DV = cos 2a at one angle; a large multiplier magnifies the excess over it."""
-    difference, angle, beyond, large = np.diag([1.0, -1.0, 0.0]), 0.5, 1e-10, 1e9
+    difference = np.diag([1.0, -1.0, 0.0])
+    angle = 0.5
+    beyond = 1e-10
+    large = 1e9
     free = build_problem([np.eye(3) + difference, np.eye(3)], 1, TotalError())
     problem = replace(free, limit=CovarianceDifferenceLimit(difference, np.cos(2 * angle) - beyond))
     basis = np.array([[np.cos(angle)], [np.sin(angle)], [0.0]])
@@ -561,7 +574,8 @@ def test_the_excess_over_a_limit_counts_as_rounding():
 
 def test_optimal_needs_an_objective_that_is_known():
     second = np.array([np.diag([4.0, 1.0, 0.2]), np.diag([3.0, 1.5, 0.1])])
-    problem, basis = build_problem(second, 1, TotalError()), np.eye(3)[:, :1]
+    problem = build_problem(second, 1, TotalError())
+    basis = np.eye(3)[:, :1]
     # The means may be off by as much as the last two columns vary: 1.4 of errors of 1.4.
     unsure = DenseSecondMoments(second, offset_rounding_error=np.array([0.0, 0.9, 0.3]))
     evaluations = {
@@ -587,6 +601,6 @@ def test_the_proof_of_many_groups_is_the_bound_of_the_solution(criterion):
     for seed in range(2):
         problem, rng = draw_problem(seed, 4, criterion)
         solution = DualNewton().solve(problem, 1e-9)
-        bound, _ = bound_of(solution.proof, problem, solution.components.T)
+        bound, _ = compute_bound(solution.proof, problem, solution.components.T)
         assert solution.lower_bound == pytest.approx(bound, rel=1e-12, abs=1e-12)
         assert bound <= random_minimum(problem, rng)

@@ -54,7 +54,8 @@ def test_weights_of_any_size_prove_no_more(criterion, size):
 
 @pytest.mark.parametrize("size", SIZES)
 def test_lines_of_any_size_prove_no_more(size):
-    criterion, weights = RobustErrorGap(0.7, 0.4), np.array([0.5, 0.5])
+    criterion = RobustErrorGap(0.7, 0.4)
+    weights = np.array([0.5, 0.5])
     lines = SupportingLinesProof(weights, np.array([[1.0, 1.0]]))
     scaled = SupportingLinesProof(weights, size * np.array([[1.0, 1.0]]))
     assert bound(criterion, scaled) == pytest.approx(bound(criterion, lines), rel=1e-9)
@@ -65,7 +66,8 @@ def test_lines_of_any_size_prove_no_more(size):
 def test_a_false_bound_of_a_subnormal_proof_does_not_hold(criterion, tmp_path):
     X, groups = rows_of(PAIR)
     subspace = fs.FairPCA(2, criterion=criterion).fit(X, sensitive_features=groups).subspace_
-    tiny, certificate = np.full(2, SMALLEST), subspace.certificate
+    tiny = np.full(2, SMALLEST)
+    certificate = subspace.certificate
     proof = (
         Proof(tiny)
         if certificate.supporting_weights is None
@@ -108,7 +110,8 @@ def test_vectors_are_scaled_exactly():
     assert 0.5 <= scaled[1, 0] < 1
 
 
-EVEN, ZEROS = np.array([0.5, 0.5]), np.zeros((2, 3, 3))
+EVEN = np.array([0.5, 0.5])
+ZEROS = np.zeros((2, 3, 3))
 
 
 @pytest.mark.parametrize("wrong", [np.nan, np.inf, -np.inf])
@@ -188,7 +191,7 @@ def replace_array(path, name, array):
         ("proof_lines", np.ones((MAX_LINES + 1, 2))),
         ("proof_lines", np.ones((3, 3))),
     ],
-    ids=lambda each: str(each)[:20],
+    ids=lambda value: str(value)[:20],
 )
 def test_files_with_such_proofs_are_refused(name, array, tmp_path):
     rows, groups = generate_group_rows()
@@ -201,7 +204,8 @@ def test_files_with_such_proofs_are_refused(name, array, tmp_path):
 
 def clip_corner_by_corner(corners, normal, offset):
     """The part of a polygon where normal.e >= offset, corner by corner."""
-    inside, kept_corners = corners @ normal - offset, []
+    inside = corners @ normal - offset
+    kept_corners = []
     for i in range(len(corners)):
         j = (i + 1) % len(corners)
         if inside[i] >= 0:

@@ -113,8 +113,10 @@ def test_unknown_figures_are_gray_and_do_not_change_the_axes():
 @pytest.mark.slow
 def test_curves_show_all_points_and_of_wide_bands_little():
     values = np.array([[1.0, 0.5, np.nan], [0.5, -2.0, np.nan]])
-    low, high = values - 0.2, values + 0.2
-    low[1, 1], high[1, 1] = -1e6, 1e6
+    low = values - 0.2
+    high = values + 0.2
+    low[1, 1] = -1e6
+    high[1, 1] = 1e6
     states = [["harmed", "minor", "inconclusive"], ["harmed", "inconclusive", "inconclusive"]]
     nothing = np.full((2, 3), np.nan)
     picture = ErrorCurveDisplay(
@@ -141,7 +143,8 @@ def test_curves_show_all_points_and_of_wide_bands_little():
     assert [line.get_ydata().tolist() for line in gray] == [[-2.0]]
     (text,) = picture.axes_[2].texts
     assert text.get_text() == "too few rows"
-    box, frame = text.get_window_extent(), picture.axes_[2].get_window_extent()
+    box = text.get_window_extent()
+    frame = picture.axes_[2].get_window_extent()
     assert frame.x0 < box.x0 < box.x1 < frame.x1
     assert frame.y0 < box.y0 < box.y1 < frame.y1
     dotted = [line for line in picture.axes_[2].lines if line.get_linestyle() == ":"]

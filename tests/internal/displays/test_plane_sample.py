@@ -12,7 +12,8 @@ from numpy_reference import random_rows
 
 def test_parts_add_up_to_the_total():
     rows = random_rows(0, n=90, p=4, groups=("a", "b", "c"))
-    X, groups = rows.X, rows.labels
+    X = rows.X
+    groups = rows.labels
     model = FairPCA(3, scale=True).fit(X, sensitive_features=groups)
     fold = PlaneSampleAggregator(model.subspace_, ("a", "b", "c"), 1000, 0)
     of_all_rows = fold.aggregate(open_group_rows(X, groups, rows.weights))

@@ -26,7 +26,7 @@ def test_sums_products_and_quotients_are_exact():
         assert abs(float((quotient - expected) / expected)) < 1e-31
 
 
-def test_unit_of_weights():
+def test_the_unit_of_weights_is_a_power_of_two():
     assert [unit_of(np.array(weights)) for weights in ([], [0.0], [1.0], [0.1, 0.75])] == [
         1,
         1,

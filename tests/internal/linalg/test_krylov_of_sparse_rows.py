@@ -32,7 +32,8 @@ def test_iterations_find_ties():
 def test_iterations_end_at_once_if_the_rank_is_below_the_dimension():
     """Eigenvalues beyond the rank are rounding, so no goal for their sum can be reached."""
     start = np.random.default_rng(0).standard_normal((300, 12))
-    rows, n_products = start[:, :2].T, 0
+    rows = start[:, :2].T
+    n_products = 0
     matrix = rows.T @ rows
 
     def product(block):

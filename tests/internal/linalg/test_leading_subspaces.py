@@ -84,7 +84,7 @@ def test_a_leading_subspace_knows_ties_below_a_large_column():
         assert leading_subspace((matrix + matrix.T) / 2, 2).is_tied is tied
 
 
-def test_a_null_space_below_eigenvalues_that_fall_step_by_step():
+def test_a_null_space_is_found_below_eigenvalues_that_fall_step_by_step():
     """The largest ratio is that to the null space, but digits are lost at every step before it."""
     spreads = np.array([1e5, 1e4, 400, 10, 1, 1, 1, 1 / 64, 10, 1, 1, 1])
     for seed in range(12):
@@ -109,7 +109,7 @@ def test_few_components_of_many_features_keep_the_digits_that_lapack_loses():
     first = factor[30] / np.linalg.norm(factor[30])
     remaining_factor = np.delete(factor, 30, axis=0)
     remaining_factor -= np.outer(remaining_factor @ first, first)
-    # What is left beside the large row, up to a share of 1e-10.
+    # Eigenvalues without the large row, up to a share of 1e-10.
     truth = np.linalg.eigvalsh(remaining_factor @ remaining_factor.T)[::-1]
     factor[30] *= 1e5
     subspace = leading_subspace(factor @ factor.T, 3)
@@ -165,7 +165,7 @@ TIED_MATRIX = symmetric([5.0, 5.0, 3.0, 1.0, 1.0])
         ),
     ],
 )
-def test_ties_at_the_cut(matrix, d, tolerance, n_fixed, n_tied):
+def test_ties_at_the_cut_are_counted(matrix, d, tolerance, n_fixed, n_tied):
     top = leading_subspace(matrix, d, **tolerance)
     assert top.is_tied == (n_tied > 0)
     assert not top.is_tied or (top.n_untied, top.tied_vectors.shape[1]) == (n_fixed, n_tied)
@@ -175,9 +175,10 @@ def test_ties_at_the_cut(matrix, d, tolerance, n_fixed, n_tied):
 
 
 @pytest.mark.parametrize(("p", "d"), [(15, 6), (150, 6)])
-def test_same_input_same_bytes_and_largest_loading_positive(p, d):
+def test_equal_input_gives_equal_bytes_with_the_largest_loading_positive(p, d):
     matrix = symmetric(np.linspace(4, 1, p), seed=3)
-    first, second = leading_subspace(matrix, d), leading_subspace(matrix.copy(), d)
+    first = leading_subspace(matrix, d)
+    second = leading_subspace(matrix.copy(), d)
     assert first.vectors.tobytes() == second.vectors.tobytes()
     signed = normalize_signs(first.vectors)
     largest = np.abs(signed).argmax(axis=0)
@@ -193,14 +194,15 @@ def test_sign_of_equal_loadings_does_not_hang_on_the_last_bit():
 
 
 @pytest.mark.parametrize("bad", [np.nan, np.inf])
-def test_not_finite(bad):
+def test_matrices_that_are_not_finite_are_refused(bad):
     with pytest.raises(InvalidInput, match="NaN or infinity"):
         leading_subspace(np.array([[1.0, bad], [bad, 1.0]]), 1)
 
 
 @pytest.mark.parametrize(("p", "d"), [(2, 1), (20, 4)])
 def test_a_start_in_few_features_ends_in_the_space_of_all_of_them(p, d):
-    values, products = np.arange(p, 0.0, -1.0), []
+    values = np.arange(p, 0.0, -1.0)
+    products = []
     start = np.linalg.qr(np.random.default_rng(0).standard_normal((p, d)))[0]
 
     def operator(block):

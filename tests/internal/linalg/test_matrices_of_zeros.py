@@ -6,7 +6,7 @@ import pytest
 from fairspan.linalg import leading_subspace, smallest_eigenvalue_sum
 
 
-def test_eigenvectors_of_zeros() -> None:
+def test_eigenvectors_of_a_zero_matrix_are_orthonormal() -> None:
     subspace = leading_subspace(np.zeros((50, 50)), 3)
     assert subspace.vectors.T @ subspace.vectors == pytest.approx(np.eye(3))
     assert subspace.tied_vectors.shape[1] == 50

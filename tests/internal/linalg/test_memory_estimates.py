@@ -34,7 +34,8 @@ def test_memory_of_matrices_is_estimated_from_the_shape(monkeypatch):
 
 
 def test_parts_that_fit_are_refused_where_their_sum_does_not():
-    X, groups = rows(40, 300), np.repeat(["a", "b", "c", "d"], 10)
+    X = rows(40, 300)
+    groups = np.repeat(["a", "b", "c", "d"], 10)
     tally = MomentsAggregator(GroupLimit(max_memory=3 * 24 * 300**2))
     parts = [
         tally.aggregate(open_group_rows(X[start : start + 20], groups[start : start + 20]))
@@ -59,7 +60,8 @@ def test_parts_that_fit_are_refused_where_their_sum_does_not():
 def test_estimates_keep_to_the_memory_that_is_allowed(
     monkeypatch, tmp_path, capsys, command, that_fit, n_folds, n_groups
 ):
-    p, folds = 40, []
+    p = 40
+    folds = []
 
     def record_folds(rows, assigned, *args, **kwargs):
         folds.append(assigned.n_folds)

@@ -24,12 +24,12 @@ SEEDS = range(204)
 
 @pytest.mark.long
 @pytest.mark.parametrize("kind", KINDS)
-def test_accurate_and_never_above_the_truth(kind):
+def test_sums_are_accurate_and_never_above_the_truth(kind):
     for case in (case for case in map(draw_problem, SEEDS) if case.kind == kind):
         result = smallest_eigenvalue_sum(case.matrices, case.weights, case.n_leading)
         truth, size = case.sums()
         assert result.value - result.rounding_error <= truth
-        # What is zero in exact arithmetic is known up to the rounding that is told.
+        # Sums that are zero in exact arithmetic are known up to the rounding error returned.
         assert abs(result.value - truth) <= max(1e-13 * size, result.rounding_error)
         if "low rank" not in kind:
             assert abs(result.value - truth) <= 1e-13 * size
@@ -77,7 +77,8 @@ def test_units_change_nothing_but_the_scale(factor):
 @pytest.mark.parametrize("seed", range(10))
 def test_rounding_of_errors_covers_another_order_of_the_rows(seed, size):
     rng = np.random.default_rng(seed)
-    p, d = int(rng.integers(2, 7)), 1
+    p = int(rng.integers(2, 7))
+    d = 1
     X = rng.standard_normal((200, p)) @ rng.standard_normal((p, p))
     X[:, 0] *= size
     second = DenseSecondMoments(np.array([X.T @ X / 200]))
@@ -92,7 +93,7 @@ def test_rounding_of_errors_covers_another_order_of_the_rows(seed, size):
         mixed = X[rng.permutation(200)]
         other = DenseSecondMoments(np.array([mixed.T @ mixed / 200])).inner_errors(basis)
         assert abs(other[0] - errors[0]) <= rounding[0]
-    # A random subspace has no error that is small beside the variance.
+    # No error of a random subspace is small compared with the variance.
     basis = random_basis(rng, p, d)
     errors = second.inner_errors(basis)
     rounding = error_rounding_bound(
@@ -105,10 +106,8 @@ def test_rounding_of_errors_covers_another_order_of_the_rows(seed, size):
 @pytest.mark.parametrize("d", [1, 2, 3, 5])
 def test_the_leading_part_is_that_of_the_matrix(values, d):
     matrix = np.diag(np.random.default_rng(d).permutation(values))
-    leading, expected = (
-        Eigendecomposition.from_matrix(matrix).leading(d),
-        leading_subspace(matrix, d),
-    )
+    leading = Eigendecomposition.from_matrix(matrix).leading(d)
+    expected = leading_subspace(matrix, d)
     np.testing.assert_array_equal(leading.eigenvalues, expected.eigenvalues)
     assert leading.n_untied == expected.n_untied
     assert leading.is_tied == expected.is_tied
@@ -124,7 +123,7 @@ def problem_of(matrices, d):
     return Problem(second, ["a", "b"], np.array([2.0, 3.0]), d, MinimaxLoss())
 
 
-def test_other_dimensions_and_criteria_share_what_is_known():
+def test_other_dimensions_and_criteria_share_decompositions():
     problem = problem_of([np.diag([3.0, 2, 1]), np.diag([1.0, 2, 4])], 1)
     other = replace(problem, n_components=2, criterion=MinimaxError())
     first_group_weights = np.array([1.0, 0.0])
@@ -150,7 +149,7 @@ def test_numbers_that_overflowed_are_refused():
 @pytest.mark.parametrize(
     ("p", "max_entries"), [(32, 2**14), pytest.param(500, 2**22, marks=pytest.mark.slow)]
 )
-def test_the_oldest_is_forgotten_before_there_are_too_many_numbers(monkeypatch, p, max_entries):
+def test_the_cache_drops_its_oldest_entry_at_its_size_limit(monkeypatch, p, max_entries):
     if max_entries < 2**22:  # which is the limit of the library
         monkeypatch.setattr("fairspan.linalg.eigen._MAX_CACHED_ENTRIES", max_entries)
     cache = EigenCache(np.array([np.eye(p), np.diag(np.arange(float(p)))]))

@@ -59,7 +59,8 @@ def test_a_limit_holds_in_any_thread_of_python():
 
 
 def test_while_two_threads_compute_each_of_them_is_alone():
-    second_is_inside, first_has_left = Event(), Event()
+    second_is_inside = Event()
+    first_has_left = Event()
     counts_in_threads = []
 
     def second():
@@ -86,12 +87,12 @@ def test_items_are_done_side_by_side_unless_somebody_else_computes():
     assert sorted(map_in_threads(lambda item: (barrier.wait(), item)[1], [1, 2])) == [1, 2]
     threads = set()
 
-    def nested(item):
+    def run_nested(item):
         return map_in_threads(
             lambda number: threads.add(tuple(thread_counts())) or number, [item, -item]
         )
 
-    assert map_in_threads(nested, [3, 4]) == [[3, -3], [4, -4]]
+    assert map_in_threads(run_nested, [3, 4]) == [[3, -3], [4, -4]]
     assert {number for counts in threads for number in counts} == {1}
 
 

@@ -45,7 +45,8 @@ def test_a_pass_can_be_sent_to_another_process():
     source = open_rows(rows, ["a", "b"] * 25, on_missing="em")
     models = {label: NormalModel(np.zeros(3), np.eye(3)) for label in ("a", "b")}
     step = em._EStepAggregator(models)
-    of_step, of_copy = step.aggregate(source), pickle.loads(pickle.dumps(step)).aggregate(source)
+    of_step = step.aggregate(source)
+    of_copy = pickle.loads(pickle.dumps(step)).aggregate(source)
     for label in models:
         np.testing.assert_array_equal(of_step[label].second, of_copy[label].second)
 
@@ -63,7 +64,8 @@ def test_rows_without_a_group_are_counted_over_all_parts():
 
 
 def test_the_distance_is_how_far_further_passes_move():
-    rows, groups = incomplete_rows(20, 80, 4, 0.5), ["a", "b"] * 40
+    rows = incomplete_rows(20, 80, 4, 0.5)
+    groups = ["a", "b"] * 40
     moments = GroupMoments.from_rows(rows, groups, on_missing="em")
     assert moments.em_summary.distance < 1e-11
     models = np.concatenate([moments.means[:, None], moments.second_moments("group")], axis=1)
@@ -84,7 +86,8 @@ def test_patterns_of_their_own_take_a_bounded_memory(monkeypatch):
     np.testing.assert_allclose(parts, expected_values, rtol=1e-9)
     np.testing.assert_allclose(traces_in_parts, traces, rtol=1e-9)
     # The conditional mean and covariance of one row, by their formula.
-    row, missing = rows[5], np.isnan(rows[5])
+    row = rows[5]
+    missing = np.isnan(rows[5])
     inside = model.covariance[np.ix_(~missing, ~missing)]
     across = model.covariance[np.ix_(missing, ~missing)]
     expected = across @ np.linalg.solve(inside, row[~missing])
@@ -92,9 +95,12 @@ def test_patterns_of_their_own_take_a_bounded_memory(monkeypatch):
 
 
 def test_small_tables_are_read_and_searched_for_patterns_once(monkeypatch):
-    rows, groups = incomplete_rows(23, 90, 5, 0.15), ["a", "b", "a"] * 30
-    reads, searches = [], []
-    blocks, patterns = em._chunks_by_group, normal_model._missing_patterns
+    rows = incomplete_rows(23, 90, 5, 0.15)
+    groups = ["a", "b", "a"] * 30
+    reads = []
+    searches = []
+    blocks = em._chunks_by_group
+    patterns = normal_model._missing_patterns
     monkeypatch.setattr(em, "_chunks_by_group", lambda *a: reads.append(1) or blocks(*a))
     monkeypatch.setattr(
         normal_model, "_missing_patterns", lambda *a: searches.append(1) or patterns(*a)
@@ -131,10 +137,8 @@ def test_steps_are_extrapolated_to_the_least_squares_limit():
     residuals = rng.standard_normal((8, 30)) * 0.5 ** np.arange(8)[:, None]
     for point, residual in zip(points, residuals, strict=True):
         increment = memory.extrapolate(point, residual)
-    point_differences, step_differences = (
-        np.diff(points[-5:], axis=0),
-        np.diff(residuals[-5:], axis=0),
-    )
+    point_differences = np.diff(points[-5:], axis=0)
+    step_differences = np.diff(residuals[-5:], axis=0)
     inverse = np.linalg.pinv(step_differences.T)
     correction = (point_differences + step_differences).T @ (inverse @ residuals[-1])
     np.testing.assert_allclose(increment, residuals[-1] - correction, rtol=1e-9)

@@ -43,7 +43,8 @@ def test_every_part_and_its_rest_are_those_of_the_rows(kind, weighted, offset):
     fold_moments = compute_fold_moments(
         open_group_rows(rows_of_kind, groups, weights if weighted else None), FOLDS
     )
-    folds, X = FOLDS.folds_of_positions(np.arange(len(X))), X.astype(np.float64)
+    folds = FOLDS.folds_of_positions(np.arange(len(X)))
+    X = X.astype(np.float64)
     for moments, rows in (
         (fold_moments.total, folds >= 0),
         *((fold_moments.by_fold[fold], folds == fold) for fold in range(5)),

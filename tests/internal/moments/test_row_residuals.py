@@ -1,4 +1,4 @@
-"""Rows judged by many models at once are judged as by each alone."""
+"""Residuals under many models at once equal those under each model alone."""
 
 import numpy as np
 import pytest
@@ -27,7 +27,7 @@ def test_many_models_at_once_agree_with_each_alone(monkeypatch, at_once):
     residuals = squared_residuals(rows, models)
     expected = np.array([model.squared_residuals(rows) for model in models])
     np.testing.assert_allclose(residuals, expected, rtol=1e-11, atol=1e-13)
-    # With as many components as features nothing is left, and no rounding.
+    # With as many components as features, residuals are exactly zero.
     assert not residuals[2].any()
 
 

@@ -86,7 +86,8 @@ def test_parts_have_the_factors_of_all_rows(rank):
         of_parts = aggregator.merge(of_parts, part)
     of_all_rows = aggregator.aggregate(open_group_rows(rows, groups))
     for name in ("uncentered", "centered"):
-        part, total = getattr(of_parts, name), getattr(of_all_rows, name)
+        part = getattr(of_parts, name)
+        total = getattr(of_all_rows, name)
         assert part.T @ part == pytest.approx(total.T @ total, rel=1e-12, abs=1e-12)
     assert of_parts.n_rows.tolist() == of_all_rows.n_rows.tolist()
     assert of_parts.inverse_lengths == pytest.approx(of_all_rows.inverse_lengths, rel=1e-12)

@@ -40,7 +40,7 @@ def wide_moments(X, labels, weights=None):
 @pytest.mark.parametrize("weights", [None, WIDE.weights, np.arange(9.0) % 4])
 @pytest.mark.parametrize("dtype", [np.float64, np.float32, np.float16, np.int64, bool])
 @pytest.mark.parametrize("order", ["C", "F"])
-def test_means_variances_and_matrices(order, dtype, weights):
+def test_means_variances_and_matrices_agree_with_dense_moments(order, dtype, weights):
     X = np.asarray(WIDE.X.astype(dtype), order=order)
     moments = wide_moments(X, WIDE.labels, weights)
     expected = reference_moments(X, WIDE.labels, weights)
@@ -163,15 +163,15 @@ def test_coordinates_hold_all_that_a_subspace_of_any_dimension_can_want(center, 
         leading = inside.leading(np.array(weights), d)
         size = np.abs(values).sum()
         assert abs(leading.eigenvalue_sum - values[:d].sum()) <= 1e-12 * size
-        lifted = posed.lift(leading.vectors)
-        np.testing.assert_allclose(posed.project(lifted), leading.vectors, atol=1e-9)
-        np.testing.assert_allclose(lifted.T @ lifted, np.eye(d), atol=1e-12)
-        captured_variances = np.einsum("ij,gik,kj->g", lifted, second_moments, lifted)
+        lifted_basis = posed.lift(leading.vectors)
+        np.testing.assert_allclose(posed.project(lifted_basis), leading.vectors, atol=1e-9)
+        np.testing.assert_allclose(lifted_basis.T @ lifted_basis, np.eye(d), atol=1e-12)
+        captured_variances = np.einsum("ij,gik,kj->g", lifted_basis, second_moments, lifted_basis)
         assert abs(weights @ captured_variances - values[:d].sum()) <= 1e-12 * size
 
 
 @pytest.mark.usefixtures("low_wide_limit")
-def test_labels_of_several_attributes_in_the_order_of_matrices():
+def test_labels_of_several_attributes_have_the_order_of_the_matrices():
     frame = pd.DataFrame(WIDE.X, columns=[f"f{i}" for i in range(30)])
     frame = frame.assign(sex=list("mfmfmfmff"), old=[True, False, False] * 3, w=WIDE.weights)
     moments = wide_moments(frame, ["sex", "old"], "w")
@@ -185,7 +185,8 @@ def test_labels_of_several_attributes_in_the_order_of_matrices():
 
 
 def test_which_rows_stay(monkeypatch):
-    X, labels = WIDE.X, WIDE.labels
+    X = WIDE.X
+    labels = WIDE.labels
     assert X.shape[1] < MIN_WIDE_FEATURES
     assert isinstance(compute_moments(open_group_rows(X, labels)), GroupMoments)
     monkeypatch.setattr("fairspan.moments.compute.MIN_WIDE_FEATURES", 5)
@@ -237,10 +238,8 @@ def test_the_operator_is_that_of_the_matrices(center, scaled):
     assert relative_error(sparse.to_dense().scatters, dense.scatters) <= 1e-9
     if scaled:
         first_scale, second_scale = np.random.default_rng(8).uniform(0.5, 3, (2, X.shape[1]))
-        sparse, dense = (
-            sparse.divided_by(first_scale).divided_by(second_scale),
-            dense.divided_by(first_scale * second_scale),
-        )
+        sparse = sparse.divided_by(first_scale).divided_by(second_scale)
+        dense = dense.divided_by(first_scale * second_scale)
         assert_moments(sparse.to_dense(), dense)
     sparse_moments = sparse.second_moments_about(sparse.center_point(center))
     dense_moments = dense.second_moments_about(dense.center_point(center))
@@ -277,7 +276,8 @@ def test_residuals_are_accurate_where_little_is_lost():
 @pytest.mark.usefixtures("low_wide_limit")
 def test_axes_that_are_not_orthonormal_are_not_used(monkeypatch):
     rng = np.random.default_rng(0)
-    X, labels = rng.standard_normal((12, 40)), np.arange(12) % 2
+    X = rng.standard_normal((12, 40))
+    labels = np.arange(12) % 2
     X[11] = X[10] + 1e-9 * rng.standard_normal(40)
     # Whatever is expected of products of rows, what they give is looked at.
     monkeypatch.setattr("fairspan.moments.wide._MAX_CHOLQR2_LOSS", np.inf)

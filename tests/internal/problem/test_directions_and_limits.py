@@ -41,7 +41,7 @@ def test_names_and_objects_are_the_same(name):
         (0.5, {}, "of type float"),
     ],
 )
-def test_criteria_that_are_none(criterion, parameters, words):
+def test_unknown_criteria_are_refused(criterion, parameters, words):
     with pytest.raises((InvalidParameter, InvalidType), match=words):
         get_criterion(criterion, **parameters)
 

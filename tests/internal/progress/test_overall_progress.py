@@ -21,7 +21,7 @@ def test_stages_that_are_repeated_are_never_more_than_nearly_all(capfd, monkeypa
 
 
 def test_lines_come_every_ten_seconds_over_all_steps(capfd, monkeypatch):
-    """Eight steps of five seconds: the clock is asked as each begins, and after each of four."""
+    """Eight steps of five seconds: the clock is read as each begins, and after each of four."""
     seconds = iter(range(100))
     monkeypatch.setattr(progress, "monotonic", lambda: float(next(seconds)))
     with fs.show_progress():

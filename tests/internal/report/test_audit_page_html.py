@@ -48,7 +48,7 @@ ALLOWED = {
 
 @pytest.mark.long
 @PAGES
-def test_is_well_formed_html_with_landmarks_and_headings_in_order(make_page):
+def test_the_page_is_well_formed_html_with_landmarks_and_headings_in_order(make_page):
     page = make_page()[1]
     assert page.startswith('<!DOCTYPE html>\n<html lang="en">')
     tree = parse_page(page)
@@ -90,15 +90,15 @@ def test_tables_have_captions_and_scopes_and_figures_are_reported(make_page):
 
 
 @PAGES
-def test_asks_for_nothing_outside_itself(make_page):
+def test_the_page_requests_no_external_resource(make_page):
     page = make_page()[1]
     targets = re.findall(r'\s(?:href|src|action|srcset|data|poster)="([^"]*)"', page)
     assert targets
     assert all(target.startswith("#") for target in targets)
     assert "@import" not in page
-    referred = re.findall(r"url\(([^)]*)\)", page)
-    assert referred
-    assert all(target.startswith("#") for target in referred)
+    references = re.findall(r"url\(([^)]*)\)", page)
+    assert references
+    assert all(target.startswith("#") for target in references)
     namespaces = set(re.findall(r'="(https?://[^"]*)"', page))
     assert namespaces == {"http://www.w3.org/2000/svg", "http://www.w3.org/1999/xlink"}
 
@@ -172,7 +172,8 @@ def _body(table):
 
 def test_json_of_the_slider_has_what_the_report_has():
     report, page = two_groups()
-    data, curves = json.loads(next(parse_page(page).all("script")).text), report.curves
+    data = json.loads(next(parse_page(page).all("script")).text)
+    curves = report.curves
     assert len(data["steps"]) == len(curves.steps) <= 40
     assert data["shortcuts"] == {"pca": curves.pca_step, "main": curves.main_step}
     for step_data, step in zip(data["steps"], curves.steps, strict=True):
@@ -184,8 +185,10 @@ def test_page_stays_small_with_many_groups_steps_and_features(monkeypatch):
     # The moments below have features that no model of this report has.
     monkeypatch.setattr("fairspan.report.figures.correlation_figure", lambda report: None)
     report = twelve_groups()[0]
-    n_steps, names = 40, [f"a feature with a name {i}" for i in range(81)]
-    (first, *_), step = report.curves.dimensions, report.curves.steps[0]
+    n_steps = 40
+    names = [f"a feature with a name {i}" for i in range(81)]
+    first, *_ = report.curves.dimensions
+    step = report.curves.steps[0]
     expected = report.pca.groups
     curves = replace(
         report.curves,
@@ -233,7 +236,8 @@ CRITERIA_CAPTION = "Ordinary PCA and fair criteria"
 @PAGES
 def test_table_of_pca_shows_its_figures_with_the_decimals_of_each_column(make_page):
     report, page = make_page()
-    plain, total = report.pca, report.pca.observed_total_error
+    plain = report.pca
+    total = report.pca.observed_total_error
     table = tables_of(page)[f"PCA with {plain.n_components}\u00a0dimensions"]
     errors, best, losses = (
         common_decimals(values)
@@ -267,7 +271,8 @@ def test_table_of_pca_shows_its_figures_with_the_decimals_of_each_column(make_pa
 @PAGES
 def test_table_of_criteria_has_every_model_and_what_it_asks(make_page):
     report, page = make_page()
-    table, models = tables_of(page)[CRITERIA_CAPTION], report.audit.models
+    table = tables_of(page)[CRITERIA_CAPTION]
+    models = report.audit.models
     head = next(table.all("thead")).text
     if make_page is two_groups:
         assert all(
@@ -340,7 +345,8 @@ def test_groups_that_share_the_largest_loss_are_described_alike_everywhere(n_ali
     steps = list(report.curves.steps)
     steps[report.curves.main_step] = replace(steps[report.curves.main_step], losses=losses)
     report = replace(report, curves=replace(report.curves, steps=tuple(steps)))
-    page, first = render_page(report), report.group_names[0]
+    page = render_page(report)
+    first = report.group_names[0]
     description = first if n_alike == 1 else f"{first} and {n_alike - 1} more"
     assert cells_of(tables_of(page)[CRITERIA_CAPTION])[1][2] == description
     # At a step of the slider, the losses are shares of variances that differ.
@@ -405,18 +411,21 @@ def test_summary_says_whose_loss_rises():
         )
         if main_group.observed_loss > pca_group.observed_loss
     )
-    before, after = (
+    pca_loss, main_loss = (
         format_share(model.groups[g].observed_loss / model.groups[g].observed_total_variance)
         for model in (report.pca, report.main)
     )
-    sentence = f"loss of '<bdi>{report.group_names[g]}</bdi>' increases from {before} to {after}."
+    sentence = (
+        f"loss of '<bdi>{report.group_names[g]}</bdi>' increases from {pca_loss} to {main_loss}."
+    )
     assert sentence in render_sentence("summary", report)
 
 
 @PAGES
 def test_page_has_its_provenance_and_verification(make_page):
     report, page = make_page()
-    text, provenance = parse_page(page).text, report.to_dict()["provenance"]
+    text = parse_page(page).text
+    provenance = report.to_dict()["provenance"]
     for part in (provenance["command"], provenance["numpy"], provenance["scikit-learn"]):
         assert part in text
     verification = report.verification

@@ -57,7 +57,8 @@ def with_verdict(report, kind, states, changes, groups=()):
     return replace(report, audit=replace(report.audit, verdicts=(verdict, *other_verdicts)))
 
 
-FINE, UNKNOWN = "no material harm", "inconclusive"
+FINE = "no material harm"
+UNKNOWN = "inconclusive"
 HARMED_THIRD = (FINE, FINE, "harmed")
 # Kind, states under PCA and under the main model, changes, and groups that the headline names.
 CASES = {
@@ -90,7 +91,7 @@ def test_the_headline_names_who_is_harmed_and_who_pays_and_nobody_else(report_of
     text = sentence_words("headline", report)
     assert text.endswith(".")
     assert named_groups(text) == groups
-    # Of costs below the threshold, nobody pays.
+    # Costs below the threshold are not called costs.
     assert ("pays for it" in text) is (kind == "harm, repair at a cost")
     page = parse_page(render_page(report)).with_id("summary")
     (badge,) = (element for element in page.all("p") if element.attributes.get("class") == "kind")
@@ -151,7 +152,8 @@ def test_one_criterion_is_not_counted(report_of_three):
         report_of_three,
         audit=replace(report_of_three.audit, models=report_of_three.audit.models[:2]),
     )
-    states, changes = (HARMED_THIRD, HARMED_THIRD), (0.003, 0.003, -0.1)
+    states = (HARMED_THIRD, HARMED_THIRD)
+    changes = (0.003, 0.003, -0.1)
     report = with_verdict(report, "harm, repair helps", states, changes)
     report = replace(report, audit=replace(report.audit, verdicts=report.audit.verdicts[:1]))
     lead = sentence_words("expected_criteria_lead", report)
@@ -160,7 +162,8 @@ def test_one_criterion_is_not_counted(report_of_three):
 
 
 def test_the_section_on_repair_says_of_every_criterion_what_it_does(report_of_three):
-    states, changes = (HARMED_THIRD, HARMED_THIRD), (0.003, 0.003, -0.1)
+    states = (HARMED_THIRD, HARMED_THIRD)
+    changes = (0.003, 0.003, -0.1)
     report = with_verdict(report_of_three, "harm, repair helps", states, changes)
     names = [model.name for model in report.audit.models[1:]]
     assert len(names) == 2
@@ -202,7 +205,9 @@ def test_the_tile_of_a_model_shows_the_largest_loss_of_any_group(report_of_three
 @pytest.mark.parametrize("gap", [0.006, 5.0, np.inf])
 def test_exactly_the_proven_answers_are_called_proven(report_of_three, gap, no_figures):
     objective = report_of_three.main_fit.certificate.objective
-    bound = objective * (1 - gap) if gap < 1 else -np.inf if np.isinf(gap) else -gap * objective
+    bound = objective * (1 - gap)
+    if gap >= 1:  # the bound is negative
+        bound = -gap * objective
     report = replace_certificate(report_of_three, 1, lower_bound=bound, status=fs.Status.OPEN_GAP)
     summary = " ".join(parse_page(render_page(report)).with_id("summary").text.split())
     assert not re.search(r"\bproven (to be )?(within|optimal)\b", summary.replace("not proven", ""))

@@ -78,10 +78,8 @@ def test_figures_and_verdict_are_those_of_the_audit(report_with_few_rows):
 
 
 def test_the_verdict_is_the_headline(report_with_few_rows, no_figures):
-    summary, verdict = (
-        section_text(render_page(report_with_few_rows), "summary"),
-        report_with_few_rows.verdict,
-    )
+    summary = section_text(render_page(report_with_few_rows), "summary")
+    verdict = report_with_few_rows.verdict
     headline = re.sub("<.*?>", "", str(render_sentence("headline", report_with_few_rows)))
     assert summary.startswith(f"Summary {' '.join(headline.split())}")
     kind = f"{verdict.kind[0].upper()}{verdict.kind[1:]} "
@@ -211,7 +209,7 @@ def test_each_number_of_dimensions_is_evaluated_by_folds(report_with_few_rows):
     assert curve[1].pca_estimates == report_with_few_rows.pca.groups
 
 
-def test_the_page_tells_where_pca_harms(report_with_few_rows, no_figures):
+def test_the_page_names_the_dimensions_at_which_pca_harms(report_with_few_rows, no_figures):
     section = section_text(render_page(report_with_few_rows), "dimensions")
     losses_and_dimensions = [
         (figures.expected_loss.value / group.observed_total_variance, dimension.n_components)
@@ -240,7 +238,8 @@ def test_the_page_of_moments_alone_explains_the_missing_verdict(no_figures):
     moments = compute_group_moments(open_group_rows(*draw_rows_with_few(), None))
     report_settings = ReportSettings.validated("minimax_loss", [], 2, "global", False)
     report = build_report(moments, None, report_settings, ORIGIN)
-    facts, page = report.to_dict(), render_page(report)
+    facts = report.to_dict()
+    page = render_page(report)
     assert facts["verdict"] is None
     assert facts["verdicts"] == facts["changes"] == []
     summary = section_text(page, "summary")

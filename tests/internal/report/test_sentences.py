@@ -32,7 +32,8 @@ def sentence_text(name, report):
 
 
 def test_the_features_in_which_a_group_loses_most_are_named(minimax_loss_report):
-    text, plain = sentence_text("feature_errors", minimax_loss_report), minimax_loss_report.pca
+    text = sentence_text("feature_errors", minimax_loss_report)
+    plain = minimax_loss_report.pca
     group = re.search(r"<bdi>(.*?)</bdi>", text)[1]
     largest_shares = plain.feature_errors.largest_shares(group)
     shares = sorted(plain.feature_errors.best_estimate[plain.feature_errors.groups.index(group)])[
@@ -143,7 +144,8 @@ def test_the_worst_of_many_groups_is_the_one_that_is_named():
         losses = [group.observed_loss for group in model.groups]
         assert largest.sort_value == max(losses)
         assert name_cell.text == _name_largest(losses, report.group_names)
-    steps, named_groups = report.curves.steps, set()
+    steps = report.curves.steps
+    named_groups = set()
     rows = steps_table(report).rows
     variances = np.array([group.observed_total_variance for group in report.pca.groups])
     for step, row in zip(steps[:-1], rows[:-1], strict=True):  # of all, nothing is lost

@@ -58,7 +58,7 @@ def test_moments_are_those_of_numpy(to_device, weighted, offset, numbers):
     ],
     numbers=[None, 1],
 )
-def test_labels_may_lie_there_too(to_device, labels, numbers):
+def test_labels_may_be_device_arrays(to_device, labels, numbers):
     source = open_group_rows(to_device(ROWS.X), to_device(labels))
     moments = compute_group_moments(
         source if numbers is None else replace(source, block_entries=numbers)
@@ -67,7 +67,7 @@ def test_labels_may_lie_there_too(to_device, labels, numbers):
     assert {type(label) for label in moments.labels} == {type(labels.tolist()[0])}
 
 
-def test_a_group_of_one_row_and_rows_sorted_by_group(to_device):
+def test_moments_include_a_group_of_one_row_at_the_end(to_device):
     labels = np.sort(CODES)
     labels[-1] = 9
     for group_labels in (labels, to_device(labels)):
@@ -117,7 +117,8 @@ def test_non_finite_numbers_are_named_as_in_numpy(to_device, value, weighted):
 
 @pytest.mark.parametrize("weighted", [False, True])
 def test_rows_with_missing_values_are_dropped_and_counted(to_device, weighted):
-    X, labels = ROWS.X.copy(), ROWS.labels.astype(object)
+    X = ROWS.X.copy()
+    labels = ROWS.labels.astype(object)
     X[[0, 17, 4999], [1, 2, 3]] = np.nan
     labels[[17, 30]] = None
     is_kept = ~np.isin(np.arange(5000), [0, 17, 30, 4999])

@@ -24,7 +24,8 @@ def test_texts_of_one_width_are_coded_as_a_list_of_them(n_labels):
     texts = [f"group {i}" * (1 + i % 3) for i in range(n_labels)] + ["", "rare"] * (n_labels > 2)
     # A label that comes after the first 256 rows, too.
     labels = np.array([*(texts[:2] * 150), *texts, *texts[::-1]], dtype="U")
-    coded, expected = labels_from_values(labels, "labels"), CodedLabels.from_labels(labels.tolist())
+    coded = labels_from_values(labels, "labels")
+    expected = CodedLabels.from_labels(labels.tolist())
     assert (coded.categories, coded.codes.tolist()) == (
         expected.categories,
         expected.codes.tolist(),

@@ -13,7 +13,8 @@ from fairspan.selection.splits import stratification_codes, stratified_split
 from numpy_reference import random_rows
 
 ROWS = random_rows(61, n=90, p=5)
-X, GROUPS = ROWS.X, ROWS.labels
+X = ROWS.X
+GROUPS = ROWS.labels
 Y = (X[:, 0] + X[:, 1] > np.median(X[:, 0] + X[:, 1])).astype(int)
 
 

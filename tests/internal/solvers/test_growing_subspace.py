@@ -45,7 +45,7 @@ class Growing(Solver):
 
 
 def fit_both(matrices, d, criterion, tol=1e-9):
-    """Solved with whole matrices, and in a subspace that grows."""
+    """Return the solutions with full matrices and in a growing subspace."""
     first, second = (build_problem(matrices, d, criterion) for _ in range(2))
     solver = BoundarySearch()
     solver = solver if solver.unsupported_reason(first) is None else DualNewton()
@@ -151,7 +151,9 @@ def test_a_factor_proves_what_lies_next_to_any_subspace():
 
 def test_a_ceiling_has_room_for_the_rounding_of_what_it_was_proven_with():
     """Rump (2006): (p + 1) epsilon times the trace; and of each product, its terms."""
-    epsilon, level, p = np.finfo(float).eps, 2.5, 40
+    epsilon = np.finfo(float).eps
+    level = 2.5
+    p = 40
     matrix = np.diag(np.linspace(1.0, 2.0, p))
     none = np.zeros((p, 0))
     trace = p * level - np.trace(matrix)
@@ -171,7 +173,7 @@ def test_a_subspace_of_all_dimensions_lacks_nothing():
 
 
 def test_sums_outside_a_subspace_are_bounded_for_all_mixtures_together():
-    """Beside a subspace of some coordinates, for the groups and for mixtures of either sign."""
+    """Sums outside a subspace of coordinates, for groups and mixtures of either sign."""
     rng = np.random.default_rng(2)
     matrices = [1e-3 * random_matrix(rng, 0.8 ** np.arange(80)) for _ in range(2)]
     second = build_problem(matrices, 2, MinimaxError()).second_moments
@@ -249,7 +251,7 @@ def test_auto_projects_where_few_eigenvalues_matter(falls, unit, projects):
 @pytest.mark.parametrize(
     "criterion", [criterion for criterion in CRITERIA if criterion not in RELATIVE], ids=str
 )
-def test_a_group_without_variance_next_to_others(criterion):
+def test_a_group_without_variance_does_not_change_the_optimum(criterion):
     """The bound may rest on the empty group alone, of which nothing can be lacking."""
     matrices = random_moments(np.random.default_rng(6), 2, 46)
     matrices[0] = 0.0
@@ -267,7 +269,9 @@ def test_a_group_without_variance_next_to_others(criterion):
 @parametrize_diagonal(criterion=["minimax_loss", "total_error"], k=[2, 3])
 def test_losses_under_a_restriction_use_the_unrestricted_optima(criterion, k):
     rng = np.random.default_rng(k)
-    p, d, labels = 120, 4, np.arange(240) % k
+    p = 120
+    d = 4
+    labels = np.arange(240) % k
     shapes = [rng.standard_normal((p, p)) * 0.9 ** np.arange(p) for _ in range(k)]
     X = np.einsum("ni,nij->nj", rng.standard_normal((240, p)), np.array(shapes)[labels])
     X += labels[:, None] * rng.standard_normal(p)
@@ -327,7 +331,8 @@ def test_a_column_of_large_numbers_next_to_equal_means(big):
 
 @pytest.mark.slow
 def test_many_groups_are_solved_without_a_subspace_that_would_be_as_large():
-    p, d = 520, 10
+    p = 520
+    d = 10
     rng = np.random.default_rng(58)
     scales = np.arange(1, p + 1) ** -1.0
     covariances = [random_matrix(rng, scales) for _ in range(12)]

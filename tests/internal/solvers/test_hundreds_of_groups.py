@@ -45,7 +45,8 @@ def test_blocks_equal_the_pairs_at_any_errors(k):
     problem = build_problem(
         random_moments(rng, k, 5), 2, ErrorGap(0.8), list(rng.dirichlet([1] * k))
     )
-    pieces, pairs = problem.pieces, pairwise(problem, 0.8)
+    pieces = problem.pieces
+    pairs = pairwise(problem, 0.8)
     assert len(pieces.offsets) == (2 if k == 2 else 2 * k)
     for _ in range(50):
         errors = rng.exponential(3.0, k)
@@ -57,7 +58,9 @@ def test_blocks_equal_the_pairs_at_any_errors(k):
 @pytest.mark.parametrize("seed", range(8))
 def test_blocks_and_pairs_have_the_same_bound(seed):
     rng = np.random.default_rng(seed)
-    k, p, penalty = 3 + seed % 4, 8, [0.2, 5.0][seed % 2]
+    k = 3 + seed % 4
+    p = 8
+    penalty = [0.2, 5.0][seed % 2]
     problem = build_problem(random_moments(rng, k, p), 1 + seed % 5, ErrorGap(penalty))
     tolerance = 1e-9 * (1 + penalty) * problem.total_variance
     bounds = []
@@ -80,7 +83,8 @@ def test_programs_over_several_simplices_agree_with_the_conic_solver(seed):
 
     rng = np.random.default_rng(seed)
     blocks, n = blocks_of(rng, 1 + seed % 3)
-    factor, linear = rng.standard_normal((n, 3)), rng.standard_normal(n)
+    factor = rng.standard_normal((n, 3))
+    linear = rng.standard_normal(n)
     minimizer = minimize_on_simplex(factor, linear, blocks, ridge=0.1)
     np.testing.assert_allclose(blocks.sums(minimizer), 1.0, atol=1e-12)
     warm_minimizer = minimize_on_simplex(factor, linear, blocks, ridge=0.1, start=minimizer)
@@ -112,10 +116,11 @@ def test_programs_over_several_simplices_agree_with_the_conic_solver(seed):
 
 @pytest.mark.parametrize("n", [40, 200])
 def test_the_least_on_a_simplex_is_stationary_though_many_entries_leave(n):
-    """At the minimum x, no entry of the gradient g is below g.x."""
+    """No entry of the gradient g is below g.x at the minimum x."""
     rng = np.random.default_rng(2)
     for _ in range(40):
-        factor, linear = rng.standard_normal((n, 9)), 0.3 * rng.standard_normal(n)
+        factor = rng.standard_normal((n, 9))
+        linear = 0.3 * rng.standard_normal(n)
         minimizer = minimize_on_simplex(factor, linear, start=np.full(n, 1 / n))
         slope = factor @ (minimizer @ factor) + linear
         assert minimizer.min() >= 0
@@ -237,7 +242,8 @@ class Game:
 
 def program(seed, n=None):
     rng = np.random.default_rng(seed)
-    n, r = n or int(rng.integers(1, 17)), int(rng.integers(2, 8))
+    n = n or int(rng.integers(1, 17))
+    r = int(rng.integers(2, 8))
     matrices = rng.standard_normal((n, r, r))
     return Game(
         rng.standard_normal(n),
@@ -258,7 +264,7 @@ def test_a_panic_of_the_conic_solver_is_no_solution():
 
 
 @pytest.mark.parametrize("p", [8, 160])
-def test_a_search_without_the_conic_solver_ends_with_what_it_has(monkeypatch, p):
+def test_a_search_without_the_conic_solver_returns_its_best_solution(monkeypatch, p):
     def return_nan(*arguments):
         return np.full(4, np.nan), np.full((6, 6), np.nan)
 
@@ -292,7 +298,7 @@ def test_the_program_is_solved_to_many_digits(seed, n):
 
 
 @pytest.mark.parametrize("scale", [1e-13, 1e13])
-def test_the_program_in_any_unit(scale):
+def test_the_program_scales_with_its_unit(scale):
     game = program(4)
     scaled = replace(
         game,
@@ -320,7 +326,8 @@ def test_a_program_of_nothing_but_zeros_is_solved():
 def test_the_model_is_right_to_second_order(criterion, block):
     rng = np.random.default_rng(0)
     problem = build_problem(random_moments(rng, 4, 9), 3, criterion)
-    relaxation, m = Relaxation(problem, problem.pieces), len(problem.pieces.offsets)
+    relaxation = Relaxation(problem, problem.pieces)
+    m = len(problem.pieces.offsets)
     model = relaxation.evaluate_dual(rng.dirichlet(np.ones(m)))
     model = replace(model, cluster=(1, 5) if block else (3, 3))
     factor = model.curvature_factor(model.leading_occupations)

@@ -72,7 +72,8 @@ def random_searches(constrained):
             sign = 1.0 if errors[0] >= errors[1] else -1.0
             coefficients = np.array([[0.5, 0.5], [sign, -sign]])
         search = make_search(matrices, d, coefficients, constrained=constrained)
-        left, right = search.solve_at(0.0), search.solve_at(1.0)
+        left = search.solve_at(0.0)
+        right = search.solve_at(1.0)
         if left.residual > 0 > right.residual:
             search.refine_bracket(left, right)
             yield matrices, search
@@ -112,7 +113,7 @@ def test_a_subspace_beyond_the_constraint_is_not_taken():
         ([(-1, 1), (1, 1)], [(0, 1), (0, 1), (1, 1)]),
     ],
 )
-def test_a_polygon_loses_what_is_negative(polygon, clipped):
+def test_polygons_are_clipped_to_the_quadrant(polygon, clipped):
     assert sorted(map(tuple, clip_to_quadrant(np.array(polygon, float)))) == clipped
 
 
@@ -137,7 +138,7 @@ def test_real_data_take_few_eigenproblems(name, d, criterion, max_eigenproblems)
     assert 1 <= solution.n_eigenproblems <= max_eigenproblems
 
 
-def test_robust_error_gap_of_rows_far_from_zero():
+def test_the_bound_on_the_robust_error_gap_holds_far_from_zero():
     rng = np.random.default_rng(11)
     X = rng.standard_normal((5, 4)) + 1e6 * rng.standard_normal(4)
     fair = FairPCA(2, criterion=RobustErrorGap(), center="none")
@@ -149,7 +150,8 @@ def test_robust_error_gap_of_rows_far_from_zero():
 def test_a_large_penalty_of_low_rank_or_common_axes_ends_without_a_warning(seed):
     """A step's equations may be singular where groups share their axes or have few."""
     rng = np.random.default_rng(seed)
-    p, k = int(rng.integers(6, 20)), int(rng.integers(3, 5))
+    p = int(rng.integers(6, 20))
+    k = int(rng.integers(3, 5))
     axes = np.linalg.qr(rng.standard_normal((p, p)))[0]
     values = rng.uniform(0.1, 3, (k, p)) * (np.arange(p) < (p if seed % 2 else p // 3))
     matrices = np.array([(axes * eigenvalues) @ axes.T for eigenvalues in values])
@@ -237,7 +239,7 @@ def test_it_leads_from_one_to_the_other_through_orthonormal_bases(p, d):
 
 
 @pytest.mark.parametrize("angle", [0.0, 1e-12, 1e-6, 1.0, np.pi / 2])
-def test_small_and_right_angles(angle):
+def test_geodesics_of_small_and_right_angles_are_accurate(angle):
     turn = random_basis(np.random.default_rng(0), 5, 5)
     first = turn[:, :2]
     last = np.column_stack([turn[:, 0], np.cos(angle) * turn[:, 1] + np.sin(angle) * turn[:, 2]])
@@ -260,7 +262,8 @@ def test_a_zero_is_found(p, d, seed):
     def captured_difference(basis):
         return float(np.vdot(basis, difference @ basis))
 
-    low, high = captured_difference(first), captured_difference(last)
+    low = captured_difference(first)
+    high = captured_difference(last)
     for share in (1e-6, 0.2, 0.9):
         level = low + share * (high - low)
         sign = 1.0 if low > high else -1.0
@@ -276,7 +279,8 @@ def test_a_zero_is_found(p, d, seed):
 
 
 def test_a_value_within_the_tolerance_ends_the_search():
-    path, calls = GrassmannGeodesic(*np.eye(2)[:, :, None]), []
+    path = GrassmannGeodesic(*np.eye(2)[:, :, None])
+    calls = []
 
     def function(basis):
         calls.append(basis)

@@ -34,7 +34,8 @@ def deviations(p: int, spectrum: str) -> FloatArray:
 
 def groups_of_rows(p: int, k: int, spectrum: str, n: int = 900) -> tuple[FloatArray, FloatArray]:
     """Return rows and groups: each group varies more along a feature of its own."""
-    rng, groups = np.random.default_rng(p + k), np.arange(n) % k
+    rng = np.random.default_rng(p + k)
+    groups = np.arange(n) % k
     rows = rng.standard_normal((n, p)) * deviations(p, spectrum)
     for group in range(k):
         rows[groups == group, group] *= 2 + group
@@ -113,7 +114,7 @@ def test_a_start_in_other_coordinates_is_refused() -> None:
         replace(problem, second_moments=DenseSecondMoments(np.array([np.eye(3)])))
 
 
-def test_a_start_along_axes_spans_what_they_see_of_it() -> None:
+def test_a_start_along_axes_spans_its_projection_onto_them() -> None:
     rng = np.random.default_rng(0)
     axes = np.linalg.qr(rng.standard_normal((6, 4)))[0]
     start = WarmStart(np.ones(1), axes @ np.eye(4)[:, 1:3])
@@ -130,7 +131,7 @@ def test_an_audit_fits_nash_welfare_again_in_many_features() -> None:
     assert np.isfinite([group.cross_fitted_loss for group in audit.models[0].groups]).all()
 
 
-def fits_of(rows: FloatArray, groups: FloatArray, criterion: str, kind: str) -> FairPCA:
+def fit_criterion(rows: FloatArray, groups: FloatArray, criterion: str, kind: str) -> FairPCA:
     restriction = MeanParity() if kind == "restricted" else None
     model = FairPCA(3, criterion=criterion, restriction=restriction, tol=1e-6)
     return model.fit(
@@ -149,7 +150,7 @@ def test_every_criterion_is_fitted_again_in_many_features(
     rows, groups = groups_of_rows(p, 2, spectrum, n=200 if kind == "few rows" else 900)
     if kind == "sparse":
         rows[np.abs(rows) < 0.5 * rows.std(axis=0)] = 0.0
-    model = fits_of(rows, groups, criterion, kind)
+    model = fit_criterion(rows, groups, criterion, kind)
     audit = fairspan.audit(model, rows, groups, folds=5)
     reasons = [finding.message for finding in audit.findings if finding.code == "FS110"]
     if criterion == "equal_error" and reasons:

@@ -99,7 +99,8 @@ def test_a_header_that_is_no_document_is_refused(tmp_path, header):
 
 
 def test_a_file_cut_anywhere_is_refused(archive, tmp_path):
-    content, part = archive.read_bytes(), tmp_path / "part"
+    content = archive.read_bytes()
+    part = tmp_path / "part"
     for length in [*range(0, len(content), 29), len(content) - 1]:
         part.write_bytes(content[:length])
         with pytest.raises(CorruptFile, match="truncated"):
@@ -111,7 +112,8 @@ def test_a_file_cut_anywhere_is_refused(archive, tmp_path):
     [(13, (0xFF,)), pytest.param(3, (0x01, 0x80, 0xFF), marks=pytest.mark.slow)],
 )
 def test_an_altered_byte_is_noticed_or_harmless(archive, tmp_path, step, flips):
-    content, altered_path = archive.read_bytes(), tmp_path / "altered"
+    content = archive.read_bytes()
+    altered_path = tmp_path / "altered"
     n_tried = n_noticed = 0
     for position in range(0, len(content), step):
         for flip in flips:

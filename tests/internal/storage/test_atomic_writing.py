@@ -28,7 +28,7 @@ def test_nothing_is_readable_by_others_while_a_private_file_is_replaced(tmp_path
 
 
 @on_posix
-def test_a_file_that_is_being_written_is_not_taken_for_abandoned(tmp_path):
+def test_a_file_being_written_is_not_removed_as_abandoned(tmp_path):
     path = tmp_path / "out"
     with open_atomic(path) as slow:
         slow.write(b"slow")

@@ -1,4 +1,4 @@
-"""Files that nobody's rows gave: each is refused, or read to finite moments."""
+"""Corrupt and forged files are refused, or read to finite moments."""
 
 import io
 import json
@@ -123,7 +123,7 @@ def test_the_archive_without_changes_is_loaded(tmp_path):
 
 
 @pytest.mark.parametrize("case", HEADERS)
-def test_headers(tmp_path, case):
+def test_invalid_headers_are_refused(tmp_path, case):
     name, value, text = HEADERS[case]
     write_archive(tmp_path / "out", "moments", MOMENTS | {name: value}, ARRAYS)
     message = assert_refused(tmp_path / "out")
@@ -133,13 +133,13 @@ def test_headers(tmp_path, case):
 
 
 @pytest.mark.parametrize("case", NUMBERS)
-def test_arrays(tmp_path, case):
+def test_invalid_arrays_are_refused(tmp_path, case):
     name, value, message = NUMBERS[case]
     write_archive(tmp_path / "out", "moments", MOMENTS, ARRAYS | {name: value})
     assert message in assert_refused(tmp_path / "out")
 
 
-def test_a_missing_array(tmp_path):
+def test_a_missing_array_is_refused(tmp_path):
     arrays = {name: array for name, array in ARRAYS.items() if name != "weights"}
     write_archive(tmp_path / "out", "moments", MOMENTS, arrays)
     assert "weights is missing" in assert_refused(tmp_path / "out")
@@ -176,7 +176,7 @@ def usual_members(**changes):
 
 @pytest.mark.filterwarnings("ignore:Duplicate name")
 @pytest.mark.parametrize("name", ["weights.npy", "header.npy"])
-def test_a_member_twice(tmp_path, name):
+def test_a_duplicated_member_is_refused(tmp_path, name):
     write_members(tmp_path / "out", [*usual_members(), (name, npy(np.ones(2)))])
     assert f"{name} is duplicated" in assert_refused(tmp_path / "out")
 
@@ -205,14 +205,14 @@ def test_a_compressed_member_is_none_of_ours(tmp_path):
 
 
 @pytest.mark.parametrize("shape", [(2, 10**12), (2**62, 6), (10**6, 10**6, 10**6), (-2, -6)])
-def test_a_shape_that_the_file_has_no_room_for_is_not_made(tmp_path, shape):
+def test_a_shape_larger_than_the_file_is_not_allocated(tmp_path, shape):
     members = [member for member in usual_members() if member[0] != "triangles.npy"]
     write_members(tmp_path / "out", [*members, ("triangles.npy", npy_header("<f8", shape))])
     message = assert_refused_in_little_memory(tmp_path / "out")
     assert "triangles" in message
 
 
-def test_members_that_overlap(tmp_path):
+def test_overlapping_members_are_refused(tmp_path):
     path = tmp_path / "out"
     write_members(path, usual_members(means=np.zeros((2, 3)), triangles=np.zeros((2, 6))))
     with zipfile.ZipFile(path) as archive:
@@ -316,7 +316,7 @@ def test_the_model_that_these_vary_is_loaded_and_shown(tmp_path):
 
 
 @pytest.mark.parametrize("case", CLAIMS)
-def test_claims_of_a_wrong_type(tmp_path, case):
+def test_claims_of_a_wrong_type_are_refused(tmp_path, case):
     name, value = CLAIMS[case]
     write_model(tmp_path / "out", CERTIFICATE | {name: value})
     message = assert_refused(tmp_path / "out", fs.FairSubspace.load)
@@ -324,7 +324,7 @@ def test_claims_of_a_wrong_type(tmp_path, case):
 
 
 @pytest.mark.slow
-def test_claims_that_are_missing_or_unknown(tmp_path):
+def test_missing_and_unknown_claims_are_refused(tmp_path):
     step = STEP | {"weights": [0.5, 0.5]}
     for place, record in (("", CERTIFICATE), (".steps[0]", step), (".prefixes[0]", step)):
         changed_records = [
@@ -366,7 +366,7 @@ MODELS = {
 
 
 @pytest.mark.parametrize("case", MODELS)
-def test_models(tmp_path, case):
+def test_invalid_models_are_refused(tmp_path, case):
     header, arrays, message = MODELS[case]
     write_model(tmp_path / "out", None, header, **arrays)
     assert message in assert_refused(tmp_path / "out", fs.FairSubspace.load)
