@@ -58,7 +58,8 @@ class Setting:
 
     def draw(self, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
         """Draw rows and their groups."""
-        n, p = self.n + N_COMPLETE_ROWS, len(self.covariance)
+        n = self.n + N_COMPLETE_ROWS
+        p = len(self.covariance)
         X = rng.normal(size=(n, p)) @ np.linalg.cholesky(self.covariance).T
         if np.isfinite(self.df):
             X *= np.sqrt((self.df - 2) / rng.chisquare(self.df, n))[:, None]
@@ -140,7 +141,8 @@ def count_draws(setting: Setting, make_model: Callable, seed: int, n_draws: int)
         if group.is_estimated:
             true_error = setting.expected_error(model.components)
             true_loss = true_error - best_error
-            error, loss = group.expected_error, group.expected_loss
+            error = group.expected_error
+            loss = group.expected_loss
             tally.n_estimated += 1
             tally.n_errors_covered += error.low <= true_error <= error.high
             tally.n_losses_covered += loss.low <= true_loss + 1e-12 <= loss.high

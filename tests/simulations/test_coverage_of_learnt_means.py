@@ -1,4 +1,4 @@
-"""Coverage of the figures of a model whose mean was learnt from the few rows that judge it.
+"""Coverage of the figures of a model whose mean was estimated from the rows that evaluate it.
 
 The truth is that of the very model at hand, whose error is about its own mean, or about the true
 means of the groups with center="group". Section 8.5 of the design: without a correction, errors

@@ -22,15 +22,17 @@ MAX_MEAN_REGRET = 0.0003
 @pytest.mark.long
 def test_recommended_models_are_best_for_everybody():
     audits = [audit_drawn_table(draw_table(seed), CRITERIA) for seed in range(N_TABLES)]
-    recommended = [audit for audit in audits if audit.recommendation.model is not None]
-    assert len(recommended) >= N_TABLES / 5
+    audits_with_recommendation = [
+        audit for audit in audits if audit.recommendation.model is not None
+    ]
+    assert len(audits_with_recommendation) >= N_TABLES / 5
     worse = [
         audit.table.name
-        for audit in recommended
+        for audit in audits_with_recommendation
         if audit.largest(audit.recommendation.model) > audit.largest("PCA") + MATERIALITY
     ]
     assert worse == []
-    assert np.mean([audit.is_best_offered() for audit in recommended]) >= MIN_BEST
+    assert np.mean([audit.is_best_offered() for audit in audits_with_recommendation]) >= MIN_BEST
     # A group that is shown to pay does pay: at 95 % and a few per cent of chance.
     payers = [
         audit.change(model.model, effect.group)
@@ -57,8 +59,8 @@ def test_fair_models_are_recommended_where_they_repair_harm_at_a_small_cost():
             max(audit.change(recommended_model, group) for group in audit.losses["PCA"])
             <= MATERIALITY
         )
-        offered = [model.model for model in audit.recommendation.compared]
-        best = min(offered, key=audit.largest)
+        compared_models = [model.model for model in audit.recommendation.compared]
+        best = min(compared_models, key=audit.largest)
         regrets.append(audit.largest(recommended_model) - audit.largest(best))
         is_best_named.append(best in (recommended_model, *audit.recommendation.tied_models))
     assert max(regrets) <= MAX_REGRET

@@ -42,9 +42,11 @@ def audit_group(rng, n, spectrum, angle, kind):
     p = len(spectrum)
     rotation = np.eye(p)
     for i in range(D):
-        cos, sin = np.cos(angle), np.sin(angle)
+        cos = np.cos(angle)
+        sin = np.sin(angle)
         rotation[np.ix_([i, i + 10], [i, i + 10])] = [[cos, -sin], [sin, cos]]
-    rows, settings = rng.normal(size=(n, p)), {}
+    rows = rng.normal(size=(n, p))
+    settings = {}
     if kind == "clusters":
         shared = np.repeat(rng.normal(size=(-(-n // 4), p)), 4, axis=0)[:n]
         rows = np.sqrt(0.7) * shared + np.sqrt(0.3) * rows

@@ -32,7 +32,7 @@ def test_few_tables_have_a_confirmed_slice_that_loses_nothing(tails):
     assert n_confirmed / N_TABLES <= ALPHA + 2 * np.sqrt(ALPHA * (1 - ALPHA) / N_TABLES)
 
 
-def test_slices_that_lose_nothing_are_rarely_confirmed_beside_one_that_does():
+def test_slices_without_loss_are_rarely_confirmed_next_to_one_with_loss():
     n_found = 0
     n_false = 0
     n_refused = 0

@@ -12,7 +12,7 @@ pytestmark = [pytest.mark.long, pytest.mark.sweep]
 N_DRAWS = 200 if ALL_CASES else 12
 # Names of the models: an estimator carries the moments of its rows, the others only their mean.
 MODELS = ("estimator", "saved", "PCA of scikit-learn")
-# Share of tables of new rows that may be taken for the rows of the fit.
+# Largest share of tables of new rows that may be mistaken for the training rows.
 LARGEST_FALSE_SHARE = 0.01
 
 
