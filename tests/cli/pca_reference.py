@@ -25,12 +25,14 @@ def reference_figures(
     X: Any, labels: Any, basis: FloatArray, mean: FloatArray, scale: FloatArray, *, center: str
 ) -> dict[Any, Any]:
     """Figures of any projection for each group, row by row."""
-    X, labels = np.asarray(X, dtype=np.float64), np.asarray(labels)
+    X = np.asarray(X, dtype=np.float64)
+    labels = np.asarray(labels)
     figures = {}
     for label in sorted(set(labels.tolist())):
         group = X[labels == label]
         rows = (group - (group.mean(axis=0) if center == "group" else mean)) / scale
-        n, d = len(rows), len(basis)
+        n = len(rows)
+        d = len(basis)
         errors = ((rows - rows @ basis.T @ basis) ** 2).sum(axis=1)
         left_over = np.linalg.svd(rows, compute_uv=False)[d:]
         half = stats.t.ppf(0.975, n - 1) * errors.std(ddof=1) / np.sqrt(n)

@@ -40,7 +40,8 @@ def test_every_figure_is_that_of_the_rows(run, data, table, features, center, st
 
 def test_the_table_shows_the_figures_of_the_json(run, data):
     arguments = ("audit", data, "--group", "age", "-d", 2)
-    facts, lines = run(*arguments, "--json").facts, run(*arguments).out.splitlines()
+    facts = run(*arguments, "--json").facts
+    lines = run(*arguments).out.splitlines()
     for group in facts["models"][0]["groups"]:
         (i,) = (i for i, line in enumerate(lines) if line.split()[:1] == [group["group"]])
         n, *figures, state = re.split(r" %\s+|\s{2,}", lines[i].strip())[1:]
@@ -93,7 +94,9 @@ def test_patterns_choose_features(run, data, table, patterns, selected):
 
 
 def test_a_model_is_evaluated_on_held_out_rows(run, table, features, tmp_path):
-    train, test, model = tmp_path / "train.csv", tmp_path / "test.csv", tmp_path / "m"
+    train = tmp_path / "train.csv"
+    test = tmp_path / "test.csv"
+    model = tmp_path / "m"
     columns = [*features, "age"]
     table.loc[:119, columns].to_csv(train, index=False)
     # Other columns, and the model's in another order.
@@ -137,7 +140,8 @@ def test_a_saved_model_is_compared_with_ordinary_pca_as_when_it_was_fitted(run, 
 
 @pytest.mark.slow
 def test_the_group_column_may_be_a_feature_of_the_model(run, table, features, tmp_path):
-    path, model = tmp_path / "coded.csv", tmp_path / "m"
+    path = tmp_path / "coded.csv"
+    model = tmp_path / "m"
     table.assign(old=(table["age"] == "old").astype(int)).to_csv(path, index=False)
     run("fit", path, "--group", "sex", "--exclude", "age", "-d", 2, "--folds", "none", "-o", model)
     run(
@@ -187,7 +191,8 @@ def test_models_side_by_side_keep_their_order_and_names(run, data, tmp_path):
 def test_numbers_are_cut_into_groups_whose_lower_edge_belongs_to_them(
     run, table, features, tmp_path, ending
 ):
-    path, years = tmp_path / f"ages.{ending}", np.arange(len(table)) % 70 + 15.5
+    path = tmp_path / f"ages.{ending}"
+    years = np.arange(len(table)) % 70 + 15.5
     years[:4] = 30, 60, 29, 60.5
     frame = table[features].assign(years=years, sex=table["sex"])
     frame.to_csv(path, index=False) if ending == "csv" else frame.to_parquet(path)
@@ -271,7 +276,8 @@ def test_a_setting_that_contradicts_the_model_is_refused(run, data, model, setti
 
 def test_settings_that_agree_with_the_model_are_accepted(run, data, tmp_path):
     settings = ["-d", 2, "--center", "group", "--standardize"]
-    model, quick = tmp_path / "m", ("--group", "age", "--folds", "none")
+    model = tmp_path / "m"
+    quick = ("--group", "age", "--folds", "none")
     run("fit", data, *quick, *settings, "-o", model)
     bare = run("audit", data, *quick, "--model", model, "--json").facts
     repeated = run("audit", data, *quick, "--model", model, *settings, "--json").facts
@@ -295,7 +301,7 @@ def test_a_constant_column_is_named_in_a_warning_and_leaves_the_figures_alone(
 @pytest.mark.slow
 def test_credit_data_match_the_published_table(run):
     path = real_data.data_path("default_credit.parquet")
-    published = dict(real_data.published_pca_errors())[3]
+    published_table = dict(real_data.published_pca_errors())[3]
     facts = run(
         *("audit", path, "--group", "group__education", "--exclude", "*__*"),
         *("--center", "group", "--standardize", "-d", 3, "--json"),
@@ -304,8 +310,8 @@ def test_credit_data_match_the_published_table(run):
     assert (n, facts["rows"]["n_features"]) == (30000, 22)
     # The table standardizes with ddof 1, the command with ddof 0.
     errors = {g["group"]: g["observed_error"] * (n - 1) / n for g in facts["models"][0]["groups"]}
-    assert errors["lower"] == pytest.approx(published["lower"], abs=6e-5)
-    assert errors["higher"] == pytest.approx(published["higher"], abs=6e-5)
+    assert errors["lower"] == pytest.approx(published_table["lower"], abs=6e-5)
+    assert errors["higher"] == pytest.approx(published_table["higher"], abs=6e-5)
 
 
 @pytest.fixture
@@ -335,7 +341,8 @@ def test_options_are_those_of_python(run, visits, features, tmp_path, options, s
     facts = run(*words, "--json").facts
     if "clusters" in settings:
         settings = {**settings, "clusters": visits["person"]}
-    X, groups = visits[features], visits["age"]
+    X = visits[features]
+    groups = visits["age"]
     pca = fs.FairPCA(2, criterion="total_error").fit(X, sensitive_features=groups)
     python_audit = fs.audit(pca, X, groups, **settings)
     assert (facts["rows"]["n_rows"], facts["rows"]["n_features"]) == (len(visits), 5)
@@ -406,7 +413,8 @@ CASES = [
 
 @parametrize_diagonal(share=[0.6, 0.9], case=CASES)
 def test_a_share_is_that_of_every_group(run, table, features, data, tmp_path, case, share):
-    options, settings = (("--folds", "none", *case[0]), case[1])
+    options = ("--folds", "none", *case[0])
+    settings = case[1]
     if "restriction" in settings:  # little is left here where the means agree
         share /= 40
     words = ("fit", data, "--group", "age", "-d", share, *options, "-o", tmp_path / "m")
@@ -429,7 +437,8 @@ def test_a_share_is_that_of_every_group(run, table, features, data, tmp_path, ca
 def test_without_dimensions_it_is_nine_tenths(run, data, tmp_path, command):
     output_options = {"audit": (), "fit": ("-o", tmp_path / "m"), "report": ()}[command]
     words = (command, data, "--group", "age", "--folds", "none", "--json", *output_options)
-    bare, with_share = run(*words), run(*words, "-d", "0.9")
+    bare = run(*words)
+    with_share = run(*words, "-d", "0.9")
     facts, expected = (
         json.loads(result.out.replace(" -d 0.9", "")) for result in (bare, with_share)
     )
@@ -510,7 +519,8 @@ def test_the_page_of_the_docs_shows_what_is_printed(run, tmp_path):
 
 @pytest.mark.parametrize("ending", ["csv", "csv.gz", "parquet", "moments"])
 def test_a_dash_is_standard_input(run, table, tmp_path, monkeypatch, ending):
-    path, options = tmp_path / f"rows.{ending}", ("--group", "age")
+    path = tmp_path / f"rows.{ending}"
+    options = ("--group", "age")
     rows = table.drop(columns="sex")
     if ending == "moments":
         fs.GroupMoments.from_rows(rows, "age").save(path)
@@ -526,8 +536,9 @@ def test_a_dash_is_standard_input(run, table, tmp_path, monkeypatch, ending):
     run("audit", "-", *options, status=2, out=None, err="is a terminal: pipe a table into it")
 
 
-def test_held_out_rows_judge_the_models_of_the_first_file(run, table, features, tmp_path):
-    table, half = table.drop(columns="sex"), len(table) // 2
+def test_held_out_rows_evaluate_the_models_of_the_first_file(run, table, features, tmp_path):
+    table = table.drop(columns="sex")
+    half = len(table) // 2
     parts = {name: tmp_path / f"{name}.csv" for name in ("train", "rest")}
     table[:half].to_csv(parts["train"], index=False)
     table[half:].to_csv(parts["rest"], index=False)
@@ -549,7 +560,7 @@ def test_held_out_rows_judge_the_models_of_the_first_file(run, table, features, 
 
 
 @pytest.mark.slow
-def test_held_out_rows_judge_ordinary_pca_as_they_do_next_to_a_model(run, table, model, tmp_path):
+def test_held_out_rows_evaluate_ordinary_pca_as_with_a_model(run, table, model, tmp_path):
     parts = {name: tmp_path / f"{name}.csv" for name in ("train", "rest")}
     for path, rows in zip(parts.values(), (table[:120], table[120:]), strict=True):
         rows.drop(columns="sex").to_csv(path, index=False)
@@ -559,7 +570,8 @@ def test_held_out_rows_judge_ordinary_pca_as_they_do_next_to_a_model(run, table,
 
 
 def test_several_files_of_moments_are_audited_together(run, table, features, tmp_path):
-    X, groups = table[features].to_numpy(), table["age"].to_numpy()
+    X = table[features].to_numpy()
+    groups = table["age"].to_numpy()
     parts = np.array_split(np.random.default_rng(0).permutation(len(X)), 6)
     blocks = [fs.GroupMoments.from_rows(X[i], groups[i]) for i in parts]
     paths = [tmp_path / f"site-{number}.moments" for number in range(6)]
@@ -588,14 +600,16 @@ def test_squared_units_are_printed_on_request(run, data):
 
 def test_formats_are_those_of_the_library(run, data, table, tmp_path):
     command = ("audit", data, "--group", "age", "-d", 2)
-    text, as_json = run(*command, status=0).out, run(*command, "--json", status=0).out
+    text = run(*command, status=0).out
+    as_json = run(*command, "--json", status=0).out
     assert run(*command, "--format", "text").out == text
     assert run(*command, "--format", "json").out == as_json
     markdown = run(*command, "--format", "markdown", status=0, err=None).out
     pca = fs.FairPCA(2, criterion="total_error")
     pca.fit(table.drop(columns="sex"), sensitive_features="age")
     result = fs.audit({"PCA": pca}, table.drop(columns="sex"), "age")
-    origin, facts = markdown.rpartition("### Provenance")[::2], json.loads(as_json)
+    origin = markdown.rpartition("### Provenance")[::2]
+    facts = json.loads(as_json)
     tables = re.findall(r"^[|].*$", result.to_markdown(), re.M)
     assert re.findall(r"^[|].*$", origin[0], re.M) == tables
     assert facts["verdict"]["kind"].capitalize() in markdown

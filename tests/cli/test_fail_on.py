@@ -21,7 +21,7 @@ def harmed_table(tmp_path):
 
 
 @pytest.fixture
-def unharmed(tmp_path):
+def unharmed_table(tmp_path):
     return write_table(tmp_path / "unharmed.csv", same_distribution())
 
 
@@ -42,8 +42,8 @@ def test_harm_by_pca_ends_with_status_3_and_the_usual_results(run, harmed_table,
     assert failed.out == usual.out
 
 
-def test_without_harm_the_status_is_0(run, unharmed):
-    command = ("audit", unharmed, "--group", "g", "-d", 2)
+def test_without_harm_the_status_is_0(run, unharmed_table):
+    command = ("audit", unharmed_table, "--group", "g", "-d", 2)
     run(*command, "--fail-on", "harm,inconclusive", "--fail-on", "FS101", status=0, err=None)
 
 

@@ -9,7 +9,7 @@ import fairspan as fs
 from case_selection import parametrize_diagonal
 from cli.pca_reference import assert_agrees, reference_figures, reference_pca
 
-# Nothing is estimated for new rows.
+# No figures for new rows are estimated.
 QUICK = ("--folds", "none")
 
 
@@ -25,7 +25,8 @@ def test_the_saved_model_does_to_the_rows_what_was_printed(
     flags = ["--standardize"] if standardize else []
     settings = ("--group", "age", "-d", 2, "--center", center, *flags, *QUICK)
     facts = run("fit", data, *settings, "-o", model, "--json").facts
-    X, subspace = table[features].to_numpy(dtype=float), fs.FairSubspace.load(model)
+    X = table[features].to_numpy(dtype=float)
+    subspace = fs.FairSubspace.load(model)
     mean = np.zeros(5) if center == "none" else X.mean(axis=0)
     scale = X.std(axis=0) if standardize else np.ones(5)
     np.testing.assert_allclose(subspace.mean, mean, rtol=1e-12, atol=1e-12)
@@ -61,7 +62,8 @@ def test_nested_components_are_those_of_python_with_a_record_of_each(
 
 
 def test_saved_moments_give_the_same_model_without_intervals(run, data, table, features, tmp_path):
-    moments, models = tmp_path / "table.moments", (tmp_path / "a", tmp_path / "b")
+    moments = tmp_path / "table.moments"
+    models = (tmp_path / "a", tmp_path / "b")
     fs.GroupMoments.from_rows(table[features], table["age"]).save(moments)
     rows = run("fit", data, "--group", "age", "-d", 2, "-o", models[0], "--json").facts
     of_moments = run("fit", moments, "-d", 2, "-o", models[1], "--json").facts
@@ -126,7 +128,7 @@ def test_a_file_that_is_no_model_is_replaced_by_force_alone(run, data, tmp_path)
     ],
     ids=["newton", "multiplicative", "riemannian"],
 )
-def test_a_solver_with_its_parameters(
+def test_a_solver_and_its_parameters_are_those_of_python(
     run, data, table, features, tmp_path, options, solver, settings
 ):
     command = ("fit", data, "--group", "age", "-d", 2, "--folds", "none", *options)

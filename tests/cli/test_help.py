@@ -142,7 +142,7 @@ print(json.dumps([name for name in {HEAVY!r} if name in sys.modules]), file=sys.
 """
 
 
-def loaded_modules(installed, program):
+def list_loaded_modules(installed, program):
     return json.loads(installed(code=LOADED.format(program=program)).err.splitlines()[-1])
 
 
@@ -172,7 +172,7 @@ def test_nothing_heavy_is_loaded_for_help_and_usage_errors(installed):
         "from fairspan.cli import run\n"
         f"for arguments, status in {ENDINGS!r}: assert run(arguments) == status, arguments"
     )
-    assert loaded_modules(installed, program) == []
+    assert list_loaded_modules(installed, program) == []
 
 
 @pytest.mark.slow
@@ -332,7 +332,8 @@ def test_the_schema_is_one_and_knows_every_command(run):
 @pytest.mark.long
 @pytest.mark.parametrize("name", DEFINED)
 def test_output_conforms_to_the_schema_and_corrupted_output_does_not(printed_json, name):
-    command_validator, record = validator(name), printed_json[name]
+    command_validator = validator(name)
+    record = printed_json[name]
     command_validator.validate(record)
     command_validator.evolve(schema=SCHEMA).validate(record)
     paths = [path for path in object_paths(record) if not OPEN.intersection(map(str, path[-1:]))]
@@ -373,7 +374,7 @@ def test_the_page_explains_every_key_of_every_command(name):
     assert not missing
 
 
-def compressed(frame, path):
+def write_compressed(frame, path):
     import pyarrow as pa
 
     with pa.CompressedOutputStream(str(path), "zstd") as file:
@@ -401,7 +402,7 @@ FORMATS = {
     "semicolons": ("t.csv", lambda frame, path: frame.to_csv(path, index=False, sep=";")),
     "bars": ("t.TXT", lambda frame, path: frame.to_csv(path, index=False, sep="|")),
     "gzip": ("t.csv.gz", lambda frame, path: frame.to_csv(path, index=False)),
-    "zstandard": ("t.csv.zst", compressed),
+    "zstandard": ("t.csv.zst", write_compressed),
     "a byte order mark": (
         "t.csv",
         lambda frame, path: frame.to_csv(
@@ -437,7 +438,7 @@ def figures_of(facts):
 
 
 @pytest.fixture(scope="module")
-def in_python():
+def python_figures():
     """Figures of ordinary PCA of the table in memory."""
     table = make_table().drop(columns="sex")
     plain = fs.FairPCA(2, criterion="total_error").fit(table, sensitive_features="age")
@@ -449,14 +450,14 @@ def in_python():
     [pytest.param(form, marks=[pytest.mark.slow] * (form == "arrow")) for form in FORMATS],
 )
 def test_every_format_gives_the_figures_of_the_frame(
-    run, table, features, tmp_path, in_python, form
+    run, table, features, tmp_path, python_figures, form
 ):
     name, write = FORMATS[form]
     write(table[[*features, "age"]], tmp_path / name)
     arguments = ("--group", "age", "-d", 2, "--folds", "none", "--json")
     facts = run("audit", tmp_path / name, *arguments).facts
     assert facts["rows"]["n_features"] == len(features)
-    np.testing.assert_allclose(figures_of(facts), in_python, rtol=1e-9)
+    np.testing.assert_allclose(figures_of(facts), python_figures, rtol=1e-9)
 
 
 def test_saved_moments_give_the_figures_of_the_rows(run, data, table, features, tmp_path):

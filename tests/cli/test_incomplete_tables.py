@@ -24,7 +24,8 @@ def holes(tmp_path):
 
 @pytest.mark.slow
 def test_a_fit_is_that_of_python_and_can_be_verified_and_used(run, holes, tmp_path):
-    model, out = tmp_path / "fair.model", tmp_path / "reduced.csv"
+    model = tmp_path / "fair.model"
+    out = tmp_path / "reduced.csv"
     arguments = ("--group", "group", "-d", 2, *EM, "--folds", "none")
     facts = run("fit", holes, *arguments, "-o", model, "--json").facts
     frame = pd.read_csv(holes)
@@ -39,7 +40,8 @@ def test_a_fit_is_that_of_python_and_can_be_verified_and_used(run, holes, tmp_pa
 
 @pytest.mark.slow
 def test_a_model_says_how_its_rows_are_read(run, holes, tmp_path):
-    model, out = tmp_path / "fair.model", tmp_path / "reduced.csv"
+    model = tmp_path / "fair.model"
+    out = tmp_path / "reduced.csv"
     arguments = ("--group", "group", "-d", 2, *EM, "--folds", "none")
     run("fit", holes, *arguments, "-o", model)
     run("transform", model, holes, *EM, "-o", out)
@@ -50,7 +52,7 @@ def test_a_model_says_how_its_rows_are_read(run, holes, tmp_path):
     assert (tmp_path / "again.csv").read_bytes() == out.read_bytes()
 
 
-def test_moments_of_incomplete_rows(run, holes, tmp_path):
+def test_moments_of_incomplete_rows_are_saved_but_not_merged(run, holes, tmp_path):
     moments = tmp_path / "some.moments"
     run("moments", holes, "--group", "group", *EM, "-o", moments)
     assert fs.GroupMoments.load(moments).em_summary.n_missing_cells[1] > 0
@@ -59,7 +61,7 @@ def test_moments_of_incomplete_rows(run, holes, tmp_path):
 
 
 @pytest.mark.slow
-def test_pages_of_incomplete_rows(run, holes, tmp_path):
+def test_pages_say_that_moments_were_estimated_from_incomplete_rows(run, holes, tmp_path):
     page = tmp_path / "page.html"
     arguments = ("--group", "group", "-d", 2, "--compare", "minimax_loss")
     run("report", holes, *arguments, *EM, "-o", page, status=0, err=None)
@@ -67,7 +69,8 @@ def test_pages_of_incomplete_rows(run, holes, tmp_path):
 
 
 def test_unsupported_requests_are_refused(run, holes, tmp_path):
-    folder, model = tmp_path / "rows", tmp_path / "plain.model"
+    folder = tmp_path / "rows"
+    model = tmp_path / "plain.model"
     folder.mkdir()
     holes.rename(folder / "holes.csv")
     command = ("moments", folder, "--group", "group", "-o", tmp_path / "parts")
@@ -83,10 +86,12 @@ def test_unsupported_requests_are_refused(run, holes, tmp_path):
 def test_rows_without_observed_cells_are_dropped_by_every_command(run, holes, tmp_path):
     frame = pd.read_csv(holes)
     frame.loc[[6, 9], list("wxyz")] = np.nan
-    all_rows, remaining_rows = tmp_path / "some.csv", tmp_path / "rest.csv"
+    all_rows = tmp_path / "some.csv"
+    remaining_rows = tmp_path / "rest.csv"
     frame.to_csv(all_rows, index=False)
     frame.drop(index=[6, 9]).to_csv(remaining_rows, index=False)
-    model, out = tmp_path / "fair.model", tmp_path / "reduced.csv"
+    model = tmp_path / "fair.model"
+    out = tmp_path / "reduced.csv"
     arguments = ("--group", "group", "-d", 2, "--folds", "none", "-o", model)
     message = " ".join(run("fit", all_rows, *arguments, *EM, status=2).err.split())
     assert "Drop such rows (--on-missing em-drop-empty)" in message
@@ -97,7 +102,9 @@ def test_rows_without_observed_cells_are_dropped_by_every_command(run, holes, tm
         command_facts["certificate"]["objective"] for command_facts in (facts, of_remaining_rows)
     ]
     assert objectives[0] == pytest.approx(objectives[1], rel=1e-9)
-    verified = run("verify", model, all_rows, "--group", "group", *leave_out, "--json", err=None)
-    assert verified.facts["holds"]
+    verification = run(
+        "verify", model, all_rows, "--group", "group", *leave_out, "--json", err=None
+    )
+    assert verification.facts["holds"]
     run("transform", model, all_rows, *leave_out, "-o", out)
     assert len(pd.read_csv(out)) == len(frame) - 2

@@ -19,7 +19,8 @@ NOTICE = ["text in these rows", "integers in the model"]
 @pytest.fixture
 def model_and_rows(tmp_path):
     """A model of the groups 1, 2 and 10, and a CSV file of its rows."""
-    model, rows = tmp_path / "codes.model", tmp_path / "rows.csv"
+    model = tmp_path / "codes.model"
+    rows = tmp_path / "rows.csv"
     FairPCA(1).fit(TABLE, sensitive_features=CODES).subspace_.save(model)
     TABLE.assign(g=CODES).to_csv(rows, index=False)
     return model, rows

@@ -70,7 +70,9 @@ def assert_moments_of_rows(path, frame, groups="sex"):
     assert_moments(fs.GroupMoments.load(path), reference_moments(frame[COLUMNS], frame[groups]))
 
 
-def test_one_complete_file_for_each_file_of_rows_and_a_manifest(run, command, frame, out):
+def test_each_file_of_rows_has_one_complete_file_of_moments_and_there_is_a_manifest(
+    run, command, frame, out
+):
     result = run(*command, status=0, err=None, out="1,200 rows, 3 features")
     assert result.out.endswith(f"Saved to {out}\n")
     assert sorted(path.name for path in out.iterdir()) == [*NAMES, "manifest.json"]
@@ -79,7 +81,7 @@ def test_one_complete_file_for_each_file_of_rows_and_a_manifest(run, command, fr
 
 
 @pytest.mark.parametrize("source", ["folder", "files", "all in it"])
-def test_merged_they_are_what_one_pass_gives(
+def test_merged_files_equal_the_moments_of_one_pass(
     run, command, complete_folder, frame, tmp_path, source
 ):
     files = {
@@ -164,7 +166,8 @@ cli.main(sys.argv[2:])
 def test_killed_while_it_writes_it_goes_on_to_the_same_moments(
     run, installed, command, complete_folder, tmp_path, times
 ):
-    complete_contents, out = contents(complete_folder), tmp_path / "killed"
+    complete_contents = contents(complete_folder)
+    out = tmp_path / "killed"
     command = [*command[:-1], out]
     # File and folder are synchronized for each file that is written, the manifest first.
     for n_synchronized in times:
@@ -185,7 +188,8 @@ def test_killed_at_any_moment_it_goes_on_to_the_same_moments(
     command = [*map(str, command[:-1]), str(out), "--jobs", jobs]
     for _ in range(6):
         process = subprocess.Popen([FAIRSPAN, *command], stdout=subprocess.DEVNULL)
-        deadline, n_before = time.monotonic() + 60, len(list(out.glob("*.moments")))
+        deadline = time.monotonic() + 60
+        n_before = len(list(out.glob("*.moments")))
         while process.poll() is None and len(list(out.glob("*.moments"))) <= n_before:
             assert time.monotonic() < deadline
             time.sleep(0.001)
@@ -209,7 +213,8 @@ def interruptible():
 @pytest.mark.skipif(sys.platform == "win32", reason="needs process groups")
 @pytest.mark.parametrize("jobs", ["1", "2"])
 def test_an_interruption_names_the_files_that_remain(frame, run, tmp_path, jobs):
-    source, out = write_folder(tmp_path / "many", frame, 400, 60), tmp_path / "parts"
+    source = write_folder(tmp_path / "many", frame, 400, 60)
+    out = tmp_path / "parts"
     command = ["moments", str(source), "--group", "sex", "-o", str(out), "--jobs", jobs]
     process = subprocess.Popen(
         [FAIRSPAN, *command],
@@ -251,7 +256,8 @@ def assert_refused(run, command, out, expected_text):
 
 def edit_without_a_trace(path):
     """Change a file but not its size and time."""
-    status, content = path.stat(), bytearray(path.read_bytes())
+    status = path.stat()
+    content = bytearray(path.read_bytes())
     content[100] ^= 1
     path.write_bytes(content)
     os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns))
@@ -357,7 +363,8 @@ def test_another_way_to_read_a_csv_is_refused(run, frame, tmp_path):
 
 
 def test_the_classes_of_y_are_kept(run, command, frame, complete_folder, tmp_path):
-    labeled, out = tmp_path / "labeled", tmp_path / "all"
+    labeled = tmp_path / "labeled"
+    out = tmp_path / "all"
     run(*command[:-1], labeled, "--y", "age", status=0)
     run("merge", labeled, "-o", out, status=0)
     pairs = list(zip(frame["sex"], frame["age"].tolist(), strict=True))
@@ -385,7 +392,7 @@ def test_outputs_that_cannot_be(run, command, out):
 
 
 @pytest.mark.parametrize("absence", ["folder", "file", "not named"])
-def test_a_part_that_is_missing_is_not_passed_over(run, complete_folder, tmp_path, absence):
+def test_a_missing_part_is_reported(run, complete_folder, tmp_path, absence):
     if absence != "not named":
         (complete_folder / NAMES[3]).unlink()
     files = (
@@ -396,7 +403,7 @@ def test_a_part_that_is_missing_is_not_passed_over(run, complete_folder, tmp_pat
     assert not (tmp_path / "all").exists()
 
 
-def test_a_folder_without_a_manifest(run, complete_folder, tmp_path):
+def test_a_folder_without_a_manifest_is_refused(run, complete_folder, tmp_path):
     (complete_folder / "manifest.json").unlink()
     message = "has no manifest.json of moments"
     run("merge", complete_folder, "-o", tmp_path / "all", status=2, err=message)

@@ -48,7 +48,7 @@ def test_the_moments_are_those_of_the_rows(run, folder, frame, tmp_path, out, jo
     assert sorted(path.name for path in tmp_path.iterdir()) == ["m.moments", "rows"]
 
 
-def test_what_is_printed(run, folder, frame, out):
+def test_the_groups_and_totals_are_printed(run, folder, frame, out):
     outcome = run("moments", folder, *BY_SEX, "--group", "age", "-o", out, status=0, err=None)
     first, _, head, line, *_, last = outcome.out.splitlines()
     n = frame.groupby(["sex", "age"]).size()["f", 20]
@@ -58,7 +58,7 @@ def test_what_is_printed(run, folder, frame, out):
     assert last == f"Saved to {out}"
 
 
-def test_one_row(run, frame, tmp_path, out):
+def test_moments_of_one_row_are_saved_with_a_warning(run, frame, tmp_path, out):
     path = tmp_path / "rows.parquet"
     frame[["x", "sex"]][:1].to_parquet(path)
     result = run("moments", path, *BY_SEX, "-o", out, err="can be recovered")
@@ -124,7 +124,7 @@ def test_nan_is_named_by_file_row_group_and_column(run, frame, tmp_path, out, jo
     assert_moments(load(out), reference_moments(complete_rows[COLUMNS], complete_rows["sex"]))
 
 
-def test_a_damaged_page_in_the_middle_of_a_file(run, folder, out):
+def test_a_damaged_page_in_the_middle_of_a_file_is_reported(run, folder, out):
     path = folder / "01.parquet"
     content = bytearray(path.read_bytes())
     middle = pq.ParquetFile(path).metadata.row_group(1).column(1).data_page_offset
@@ -160,7 +160,8 @@ def sites(run, tmp_path):
 
 def test_sites_that_exchange_moments_alone_fit_what_the_pooled_rows_give(run, sites, tmp_path):
     files, pooled = sites
-    out, rows = tmp_path / "all", tmp_path / "pooled.csv"
+    out = tmp_path / "all"
+    rows = tmp_path / "pooled.csv"
     pooled.to_csv(rows, index=False)
     run("merge", *files, "-o", out, status=0, err=None, out=f"Merged 3 files into {out}")
     assert_moments(load(out), reference_moments(pooled[COLUMNS], pooled["sex"]))
@@ -225,15 +226,14 @@ def test_moments_that_differ_are_listed_with_their_file(
     ids=["features by name", "labels as text"],
 )
 def test_rows_of_two_files_are_those_of_one(run, tmp_path, names, labels, options):
-    files, out = (tmp_path / "a", tmp_path / "b"), tmp_path / "both"
+    files = (tmp_path / "a", tmp_path / "b")
+    out = tmp_path / "both"
     first, first_labels = save_file(files[0], 30, 0, "xyz", ["1", "2"])
     other, other_labels = save_file(files[1], 40, 1, names, labels)
     run("merge", *files, "-o", out, *options, status=0)
     rows = pd.concat([first, other[list("xyz")]])
-    expected, actual = (
-        fs.GroupMoments.from_rows(rows, [*first_labels, *map(str, other_labels)]),
-        load(out),
-    )
+    expected = fs.GroupMoments.from_rows(rows, [*first_labels, *map(str, other_labels)])
+    actual = load(out)
     assert (actual.feature_names, actual.labels) == (tuple("xyz"), ["1", "2"])
     np.testing.assert_array_equal(actual.counts, expected.counts)
     np.testing.assert_allclose(actual.means, expected.means, atol=1e-12)
@@ -241,7 +241,8 @@ def test_rows_of_two_files_are_those_of_one(run, tmp_path, names, labels, option
 
 
 def test_labels_that_are_nearly_equal_stay_separate_and_are_named(run, tmp_path):
-    files, out = (tmp_path / "a", tmp_path / "b"), tmp_path / "both"
+    files = (tmp_path / "a", tmp_path / "b")
+    out = tmp_path / "both"
     for path, labels in zip(files, (["female", "male"], ["female", "Male "]), strict=True):
         fs.GroupMoments.from_rows(np.eye(2), labels).save(path)
     run(

@@ -166,7 +166,7 @@ RANGE = [
 
 
 @pytest.fixture
-def unreadable(table, features, tmp_path):
+def unreadable_file(table, features, tmp_path):
     """A file whose rows nobody can read to the end: a cell is empty."""
     path = tmp_path / "gap.csv"
     frame = table[[*features, "age"]]
@@ -176,28 +176,31 @@ def unreadable(table, features, tmp_path):
 
 @pytest.mark.parametrize(("criterion", "arguments", "words"), USAGE + RANGE)
 def test_faults_that_need_no_rows_are_refused_before_any_is_read(
-    assert_refused, unreadable, criterion, arguments, words
+    assert_refused, unreadable_file, criterion, arguments, words
 ):
     options = [f"--param={argument}" for argument in arguments]
-    assert_refused(*FIT, "--criterion", criterion, *options, data=unreadable, expected_text=words)
+    assert_refused(
+        *FIT, "--criterion", criterion, *options, data=unreadable_file, expected_text=words
+    )
 
 
 @pytest.mark.parametrize("command", ["fit", "audit"])
 def test_a_dimension_too_large_is_refused_before_any_row_is_read(
-    assert_refused, unreadable, command
+    assert_refused, unreadable_file, command
 ):
     out = ("-o", "{out}") if command == "fit" else ()
     words = (command, "{data}", "--group", "age", "-d", 6, *out)
-    assert_refused(*words, data=unreadable, expected_text="n_components is 6")
+    assert_refused(*words, data=unreadable_file, expected_text="n_components is 6")
     assert "n_components" not in assert_refused(
-        *words[:5], 2, *out, data=unreadable, expected_text="NaN"
+        *words[:5], 2, *out, data=unreadable_file, expected_text="NaN"
     )
 
 
 def test_groups_that_print_alike_are_not_distinguished(assert_refused, table, features, tmp_path):
     is_old = table["age"] == "old"
     path = tmp_path / "t.parquet"
-    first, second = np.where(is_old, "a / b", "a"), np.where(is_old, "c", "b / c")
+    first = np.where(is_old, "a / b", "a")
+    second = np.where(is_old, "c", "b / c")
     table[features].assign(g=first, h=second).to_parquet(path)
     command = ("fit", path, "--group", "g", "--group", "h", "-d", 2, "-o", "{out}")
     assert_refused(
@@ -218,7 +221,8 @@ def people(tmp_path):
     X = rng.standard_normal((120, 8)) * np.linspace(1, 3, 8) + means
     table = pd.DataFrame(X, columns=[f"x{i}" for i in range(8)])
     table["sex"] = np.where(sex == 1, "f", "m")
-    table["race"], table["hired"] = race, np.where(hired == 1, "yes", "no")
+    table["race"] = race
+    table["hired"] = np.where(hired == 1, "yes", "no")
     table.to_csv(tmp_path / "people.csv", index=False)
     return tmp_path / "people.csv", table
 
@@ -279,8 +283,8 @@ def test_a_fit_is_that_of_python_and_is_verified(
     np.testing.assert_allclose(subspace.decoder, expected.subspace_.decoder, atol=1e-8)
     assert facts["models"][1]["no_estimates_reason"] is None
     assert run("verify", model, data, *reading).status == 0
-    audited_with = (*reading[: -2 if len(groups) == 1 else None], "--folds", "none")
-    outcome = run("audit", data, *audited_with, "--model", model)
+    group_options = (*reading[: -2 if len(groups) == 1 else None], "--folds", "none")
+    outcome = run("audit", data, *group_options, "--model", model)
     if restriction.within_classes:
         assert outcome.status == 0
         assert run("verify", model, data, "--group", "sex", "--exclude", "hired").status == 1

@@ -113,7 +113,8 @@ def test_a_file_that_changed_is_read_again(tmp_path):
 def test_fewer_columns_are_taken_from_memory_and_others_are_read(table, rows_per_pass):
     rows = FileRows.open(table, ["g"], exclude=["z"])
     assert sum(len(block.values) for block in rows.blocks()) == N
-    first, second = rows.select_features(("y",)), rows.select_features(("z", "y"))
+    first = rows.select_features(("y",))
+    second = rows.select_features(("z", "y"))
     values = np.vstack([block.values for block in first.blocks()])
     assert rows_per_pass == [N]
     assert values.shape == (N, 1)

@@ -21,7 +21,8 @@ GROUP = ("--group", "age")
 VERIFY = ("verify", "{model}", "{data}", *GROUP)
 HIDING = ("fit", "{people_csv}", "--group", "sex", "--criterion", "total_error", "-d", "1")
 HIDING += ("-o", "{out}", "--exclude", "age", "--restriction", "mean_parity")
-SOLVER, HIDE = "--solver-param", "--restriction-param"
+SOLVER = "--solver-param"
+HIDE = "--restriction-param"
 
 
 def save_moments(features=FEATURES, groups=None):
@@ -233,7 +234,7 @@ REFUSED = [
 
 
 @pytest.mark.parametrize(("command", "expected_text"), REFUSED, ids=lambda key: " ".join(key)[:60])
-def test_it_is_refused(assert_refused, table, tmp_path, command, expected_text):
+def test_invalid_commands_are_refused(assert_refused, table, tmp_path, command, expected_text):
     paths = {name: tmp_path / name.replace("_csv", ".csv") for name in MAKERS}
     for name, make in MAKERS.items():
         if f"{{{name}}}" in command:
@@ -278,7 +279,8 @@ def test_a_place_for_results_is_refused(assert_refused, command, out, expected_t
 def test_a_cell_is_refused_with_its_row_and_column(
     assert_refused, table, tmp_path, column, cell, expected_text, ending
 ):
-    frame, path = table[[*FEATURES, "age"]].copy(), tmp_path / f"bad.{ending}"
+    frame = table[[*FEATURES, "age"]].copy()
+    path = tmp_path / f"bad.{ending}"
     frame.loc[200, column] = cell
     getattr(frame, f"to_{ending}")(path, **({"index": False} if ending == "csv" else {}))
     row = "line 202" if ending == "csv" else "row 201 (index 200)"
@@ -296,7 +298,7 @@ def test_an_option_that_is_nearly_right_is_named(assert_refused, option, near):
     assert set(re.findall(r"--[\w-]+", message)) == {option, near} - {None}
 
 
-def test_models_of_different_features_side_by_side(assert_refused, run, data, tmp_path):
+def test_models_of_different_features_are_refused(assert_refused, run, data, tmp_path):
     for name, column in (("a", "height"), ("b", "weight")):
         arguments = ("--exclude", column, "-d", 2, "--folds", "none")
         run("fit", data, "--group", "age", *arguments, "-o", tmp_path / name)
@@ -354,14 +356,14 @@ FILES = [
 
 @ALL
 @pytest.mark.parametrize(("name", "content", "words"), FILES, ids=[name for name, *_ in FILES])
-def test_files(assert_refused, tmp_path, command, name, content, words):
+def test_malformed_files_are_refused(assert_refused, tmp_path, command, name, content, words):
     path = tmp_path / name
     path.write_bytes(content)
     assert_refused(*command, data=path, expected_text=words)
 
 
 @ALL
-def test_a_name_that_is_not_utf8(assert_refused, table, tmp_path, command):
+def test_a_name_that_is_not_utf8_is_refused(assert_refused, table, tmp_path, command):
     path = tmp_path / os.fsdecode(b"r\xff.parquet")
     try:
         table.to_parquet(tmp_path / "rows.parquet")
@@ -389,7 +391,9 @@ def test_a_name_that_a_terminal_would_obey(assert_refused, tmp_path, command):
     ending=["parquet", "feather", "csv.gz"],
     share=[0.1, 0.5, 0.9, 0.999],
 )
-def test_truncated_files(assert_refused, table, features, tmp_path, command, ending, share):
+def test_truncated_files_are_refused(
+    assert_refused, table, features, tmp_path, command, ending, share
+):
     path = tmp_path / f"cut.{ending}"
     frame = table[[*features, "age"]]
     frame.to_csv(path) if ending == "csv.gz" else getattr(frame, f"to_{ending}")(path)
@@ -398,7 +402,9 @@ def test_truncated_files(assert_refused, table, features, tmp_path, command, end
 
 
 @pytest.mark.parametrize("share", [0.0, 0.1, 0.5, 0.9, 0.999])
-def test_truncated_models_and_moments(assert_refused, table, features, model, tmp_path, share):
+def test_truncated_models_and_moments_are_refused(
+    assert_refused, table, features, model, tmp_path, share
+):
     cut = tmp_path / "cut"
     content = model.read_bytes()
     cut.write_bytes(content[: int(share * len(content))])
@@ -409,7 +415,7 @@ def test_truncated_models_and_moments(assert_refused, table, features, model, tm
     assert "cut" in assert_refused(*(AUDIT if share == 0 else AUDIT[:2]), data=cut)
 
 
-def test_parquet_parts_that_do_not_belong_together(assert_refused, table, features, tmp_path):
+def test_parquet_parts_of_different_columns_are_refused(assert_refused, table, features, tmp_path):
     parts = tmp_path / "parts"
     parts.mkdir()
     assert "contains no data files" in assert_refused(*AUDIT, data=parts)
@@ -442,7 +448,7 @@ FULL = Path("/dev/full")
 
 
 @WRITING
-def test_output_places(assert_refused, model, data, tmp_path, command):
+def test_invalid_output_places_are_refused(assert_refused, model, data, tmp_path, command):
     assert "does not exist. Allowed: an existing folder" in assert_refused(
         *command, out="missing/out.csv"
     )
@@ -470,7 +476,8 @@ def test_the_folder_that_is_read_is_no_place_for_output(assert_refused, table, t
 
 def test_results_in_python_are_named_as_what_they_are(tmp_path, model):
     subspace = fs.FairSubspace.load(model)
-    X, groups = np.random.default_rng(0).normal(size=(40, 3)), ["a", "b"] * 20
+    X = np.random.default_rng(0).normal(size=(40, 3))
+    groups = ["a", "b"] * 20
     moments = fs.GroupMoments.from_rows(X, groups)
     for name, save in (
         ("m.csv", subspace.save),
@@ -510,7 +517,7 @@ def test_a_reader_who_leaves_is_no_failure(data, model, tmp_path, command, statu
 
 
 @pytest.mark.skipif(not FULL.exists(), reason="needs a device that is full")
-def test_a_full_standard_output(data, capfd):
+def test_a_full_standard_output_is_reported(data, capfd):
     full = FULL.open("w", encoding="utf-8")
     with contextlib.redirect_stdout(full):
         status = cli.run([str(word) for word in replace_value(AUDIT, data=data)])
@@ -526,7 +533,9 @@ def test_a_full_standard_output(data, capfd):
     ("command", "name"),
     [(FIT, "out.model"), *((TRANSFORM, f"out.{kind}") for kind in ("csv", "parquet", "feather"))],
 )
-def test_a_full_disk(installed, data, model, tmp_path, command, name):
+def test_a_full_disk_is_reported_and_leaves_no_file(
+    installed, data, model, tmp_path, command, name
+):
     out = tmp_path / name
     words = replace_value(command, data=data, model=model, out=out)
     original_files = sorted(tmp_path.iterdir())

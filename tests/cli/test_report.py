@@ -67,10 +67,12 @@ def test_the_page_is_the_same_whether_it_is_requested_facts_or_not(run, data, tm
 
 @pytest.mark.slow
 def test_the_summary_fits_80_columns_and_names_the_page(run, data, tmp_path):
-    page, options = tmp_path / "a report.html", ("--compare", "nash_welfare")
+    page = tmp_path / "a report.html"
+    options = ("--compare", "nash_welfare")
     arguments = ("report", data, "--group", "age", "-d", 2, *options)
     lines = run(*arguments, "-o", page).out.splitlines()
-    text, verdict = " ".join(" ".join(lines).split()), run(*arguments, "--json").facts["verdict"]
+    text = " ".join(" ".join(lines).split())
+    verdict = run(*arguments, "--json").facts["verdict"]
     for sentence in (verdict["summary"], verdict["recommendation"]):
         assert " ".join(sentence.split()) in text
     assert "data.csv" in lines[0]
@@ -119,15 +121,20 @@ def test_options_choose_rows_columns_and_the_criterion(run, table, tmp_path):
 def test_the_command_that_a_report_names_verifies_the_saved_model(run, data, model, tmp_path):
     moments = tmp_path / "people.moments"
     assert run("moments", data, "--group", "age", "-o", moments).status == 0
-    of_rows, of_moments = ((data, "--group", "age"), (moments,))
+    of_rows = (data, "--group", "age")
+    of_moments = (moments,)
     for source in (of_rows, of_moments):
-        verification = run("report", *source, "-d", 2, "--compare", "minimax_loss", "--json").facts
-        verification = verification["verification"]
-        assert verification["commands"][0] == "fairspan verify MODEL DATA"
-        verified = run("verify", model, *source, "--json", status=0).facts
+        report_verification = run(
+            "report", *source, "-d", 2, "--compare", "minimax_loss", "--json"
+        ).facts
+        report_verification = report_verification["verification"]
+        assert report_verification["commands"][0] == "fairspan verify MODEL DATA"
+        facts_of_verify = run("verify", model, *source, "--json", status=0).facts
         for name in ("objective", "lower_bound"):
-            expected = pytest.approx(verification[name], abs=verification["absolute_tol"])
-            assert verified[name] == expected
+            expected = pytest.approx(
+                report_verification[name], abs=report_verification["absolute_tol"]
+            )
+            assert facts_of_verify[name] == expected
 
 
 @pytest.mark.long
@@ -152,7 +159,8 @@ def test_facts_alone_need_neither_jinja2_nor_matplotlib(installed, data):
 
 @pytest.mark.long
 def test_names_of_groups_are_shown_without_what_a_terminal_obeys(run, table, features, tmp_path):
-    path, page = tmp_path / "rows.parquet", tmp_path / "page.html"
+    path = tmp_path / "rows.parquet"
+    page = tmp_path / "page.html"
     table[features].assign(age=np.where(table["age"] == "old", "a\x1b[31m", "b\n")).to_parquet(path)
     result = run("report", path, "--group", "age", *FEW_FEATURES, "-o", page, status=0)
     assert "\x1b" not in result.out
@@ -250,7 +258,8 @@ def no_jinja(monkeypatch):
 def test_the_demo_agrees_with_the_rows_it_names(run, no_jinja):
     facts = run("demo", "--json").facts
     people = load_adult_by_race()
-    X, race = pd.DataFrame(people.X), pd.Series(people.sensitive_features)
+    X = pd.DataFrame(people.X)
+    race = pd.Series(people.sensitive_features)
     plain, fair = facts["models"]
     assert_agrees(plain, reference_pca(X, race, 2, standardize=True))
     in_python = fs.FairPCA(2, scale=True).fit(X, sensitive_features=race)
@@ -322,9 +331,11 @@ def test_the_page_is_written_to_its_path_and_has_the_same_figures(run, monkeypat
         )
     people = load_adult_by_race()
     fair = fs.FairPCA(2, scale=True).fit(people.X, sensitive_features=people.sensitive_features)
-    verified = fs.verify(fair, people.X, people.sensitive_features)
-    assert verified.holds
-    assert page_facts["verification"]["objective"] == pytest.approx(verified.objective, rel=1e-9)
+    verification = fs.verify(fair, people.X, people.sensitive_features)
+    assert verification.holds
+    assert page_facts["verification"]["objective"] == pytest.approx(
+        verification.objective, rel=1e-9
+    )
 
 
 @pytest.mark.slow

@@ -41,7 +41,8 @@ def total_error(run, *words):
 @pytest.mark.parametrize("chunk", [7, 1 << 16])
 def test_comments_are_passed_over_wherever_they_stand(run, people, tmp_path, monkeypatch, chunk):
     lines = people.to_csv(index=False).splitlines()
-    lines[0:0], lines[40:40] = ["# made today", "#"], ["#1,2,3,4,5"]
+    lines[0:0] = ["# made today", "#"]
+    lines[40:40] = ["#1,2,3,4,5"]
     path = tmp_path / "rows.csv"
     path.write_text("\r\n".join([*lines, "# the end"]), encoding="utf-8")
     rows = FileRows.open(path, ["sex"], ["age"], csv={"comment": "#"})
@@ -52,7 +53,7 @@ def test_comments_are_passed_over_wherever_they_stand(run, people, tmp_path, mon
     assert error == pytest.approx(pca_error(people[["age", "height"]], 1), rel=1e-9)
 
 
-def test_numeric_columns_alone_are_taken_and_the_others_named(run, people, tmp_path):
+def test_only_numeric_columns_are_used_and_the_others_are_named(run, people, tmp_path):
     people.to_csv(tmp_path / "rows.csv", index=False)
     words = ("audit", tmp_path / "rows.csv", "--group", "sex", "--numeric-only", "--json")
     result = run(*words, err="--numeric-only leaves out 'job'.")
@@ -75,7 +76,8 @@ def fit_model(run, people, tmp_path):
     """Rows of people in a file of any kind, and a model of their numbers and indicators."""
 
     def fit(rows, ending="csv", *options):
-        path, model = tmp_path / f"rows.{ending}", tmp_path / "m"
+        path = tmp_path / f"rows.{ending}"
+        model = tmp_path / "m"
         getattr(rows.drop(columns="id"), f"to_{ending}")(path, index=False)
         arguments = ("--group", "sex", "--one-hot", "--folds", "none", *options)
         run("fit", path, *arguments, "-d", 2, "-o", model, status=0)
@@ -102,7 +104,8 @@ def test_categories_become_indicators(run, people, fit_model, tmp_path, ending):
 
 def test_a_category_that_the_model_does_not_know(run, assert_refused, people, fit_model, tmp_path):
     _, model, subspace = fit_model(people)
-    new, out = tmp_path / "new.csv", tmp_path / "out.csv"
+    new = tmp_path / "new.csv"
+    out = tmp_path / "out.csv"
     unknown = people[["age", "height", "job"]][:5].assign(job=["pilot", *people["job"][1:5]])
     unknown.to_csv(new, index=False)
     message = ("'job'", "'pilot'", "'clerk'", "--unseen ignore")
@@ -158,7 +161,9 @@ def test_unknown_categories_of_held_out_rows_are_ignored_in_a_report(
 def test_models_without_names_of_features_take_the_columns_that_are_chosen(
     run, people, tmp_path, command
 ):
-    X, rows, model = people[["age", "height"]], tmp_path / "rows.csv", tmp_path / "m"
+    X = people[["age", "height"]]
+    rows = tmp_path / "rows.csv"
+    model = tmp_path / "m"
     people.to_csv(rows, index=False)
     fair = fs.FairPCA(1).fit(X.to_numpy(), sensitive_features=people["sex"])
     fair.subspace_.save(model)
@@ -194,7 +199,8 @@ def test_columns_are_kept_next_to_the_components(
     frame = people.astype({"height": float})
     frame.loc[[3, 50], "height"] = np.nan
     frame.to_csv(tmp_path / "rows.csv", index=False)
-    model, expected = tmp_path / "m", frame.drop(index=[3, 50])
+    model = tmp_path / "m"
+    expected = frame.drop(index=[3, 50])
     fair = fs.FairPCA(1).fit(expected[["age", "height"]], sensitive_features=expected["sex"])
     fair.subspace_.save(model)
     out = tmp_path / f"out.{ending}"

@@ -125,7 +125,7 @@ def test_the_number_of_rows_of_a_csv_is_an_estimate_of_two_digits(run_on_termina
         (tmp_path / "long.csv").write_text("x,g\n" + "1.25,a\n1.50,b\n" * (n_rows // 2))
         _, output = run_on_terminal("moments", "long.csv", "--group", "g", "-o", "m", columns=80)
         assert re.search(rf"reading: .*/{re.escape(about)} \[", output), output
-    # Nothing is known of the number of lines in a file that is packed.
+    # The number of lines in a compressed file is unknown.
     with gzip.open(tmp_path / "packed.csv.gz", "wt") as file:
         file.write("x,g\n" + "1.25,a\n1.50,b\n" * 50)
     _, output = run_on_terminal("moments", "packed.csv.gz", "--group", "g", "-o", "m", columns=80)

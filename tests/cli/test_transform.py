@@ -19,7 +19,7 @@ from fairspan import FairSubspace
 from fairspan.model.serialization import UnresolvedObject
 
 GROUP = ("--group", "age")
-# Nothing is estimated for new rows.
+# No figures for new rows are estimated.
 QUICK = ("--folds", "none")
 
 
@@ -109,10 +109,10 @@ def test_an_earlier_output_is_replaced(run, model, data, tmp_path):
 
 
 def test_an_interruption_leaves_no_output(run, model, data, tmp_path, monkeypatch):
-    def interrupted(*_):
+    def raise_interrupt(*_):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(fs.FairSubspace, "transform", interrupted)
+    monkeypatch.setattr(fs.FairSubspace, "transform", raise_interrupt)
     original_files = sorted(tmp_path.iterdir())
     run(
         "transform",
@@ -224,8 +224,9 @@ def test_a_certificate_that_holds(run, model, data, as_json):
         pytest.param(("--criterion", "robust_error_gap"), marks=pytest.mark.slow),
     ],
 )
-def test_moments_in_place_of_rows(run, data, tmp_path, options):
-    model, moments = tmp_path / "a.model", tmp_path / "a.moments"
+def test_moments_verify_a_model_in_place_of_rows(run, data, tmp_path, options):
+    model = tmp_path / "a.model"
+    moments = tmp_path / "a.moments"
     run("fit", data, *GROUP, "-d", 2, *QUICK, *options, "-o", model)
     run("moments", data, *GROUP, "-o", moments)
     run("verify", model, moments, status=0)

@@ -40,7 +40,9 @@ def test_the_model_is_that_of_python(run, csv, rows, tmp_path):
     assert max(map(len, output.splitlines()[:-1])) <= 80
 
 
-def test_canonical_correlation_relative_losses_and_parity(run, csv, rows, tmp_path):
+def test_canonical_correlation_with_relative_losses_and_parity_agrees_with_python(
+    run, csv, rows, tmp_path
+):
     path = tmp_path / "pair.model"
     run(
         *("fit", csv, "--group", "g", "--targets", "t_*", "-d", "2", "-o", path),
@@ -57,7 +59,8 @@ def test_canonical_correlation_relative_losses_and_parity(run, csv, rows, tmp_pa
 
 
 def test_models_are_verified_and_transform(run, csv, rows, tmp_path):
-    path, out = tmp_path / "pair.model", tmp_path / "scores.csv"
+    path = tmp_path / "pair.model"
+    out = tmp_path / "scores.csv"
     fit = ("--group", "g", "--targets", "t_*", "-d", "1", "--folds", "none")
     run("fit", csv, *fit, "-o", path, status=0)
     assert run("verify", path, csv, "--group", "g", "--json", status=0).facts["holds"]
@@ -75,7 +78,8 @@ def test_models_are_verified_and_transform(run, csv, rows, tmp_path):
 
 
 def test_moments_are_fitted_without_estimates(run, csv, tmp_path):
-    moments, path = tmp_path / "rows.moments", tmp_path / "pair.model"
+    moments = tmp_path / "rows.moments"
+    path = tmp_path / "pair.model"
     run("moments", csv, "--group", "g", "-o", moments, status=0)
     command = ("fit", moments, "--targets", "t_*", "-d", "1", "-o", path, "--json")
     losses = run(*command, status=0).facts["losses"]
