@@ -13,7 +13,8 @@ NAMES = list("uvwx")
 
 
 def persons(seed=0):
-    rng, person = np.random.default_rng(seed), np.repeat(np.arange(30), 8)
+    rng = np.random.default_rng(seed)
+    person = np.repeat(np.arange(30), 8)
     rows = 0.5 * rng.normal(size=(240, 4)) + rng.normal(size=(30, 4))[person] * [3, 2, 1, 1]
     frame = pd.DataFrame(rows, columns=NAMES)
     return frame.assign(g=np.array(["a", "b"])[person % 2], who=person)
@@ -60,7 +61,7 @@ def test_intervals_of_a_report_are_those_of_an_audit_with_clusters(frame, tmp_pa
 
 
 @pytest.mark.slow
-def test_the_command_makes_the_same_report_and_judges_held_out_rows(
+def test_the_command_writes_the_same_report_and_evaluates_held_out_rows(
     frame, tmp_path, capsys, no_figures
 ):
     paths = tmp_path / "t.csv", tmp_path / "more.csv", tmp_path / "m"

@@ -91,7 +91,8 @@ def test_every_criterion_says_what_its_estimator_and_the_audit_say():
         audited_model.name: audited_model for audited_model in audit(fits, X, labels).models
     }
     for name in names:
-        model, expected = model_facts(facts, name), models_by_name[name]
+        model = model_facts(facts, name)
+        expected = models_by_name[name]
         values = [group.observed_error.value for group in expected.groups]
         np.testing.assert_allclose(group_column(model, "observed_error"), values, rtol=1e-9)
         assert model["observed_total_error"] == pytest.approx(
@@ -167,13 +168,15 @@ def test_the_frontier_holds_every_answer_and_bounds_what_can_be_reached():
     X, labels = generate_rows(2, 6)
     facts = report_facts(X, labels, 2)
     curve = facts["frontier"]
-    errors, slack = np.array(curve["observed_errors"]), curve["max_deviation"] + 1e-9
+    errors = np.array(curve["observed_errors"])
+    slack = curve["max_deviation"] + 1e-9
     assert (np.diff(errors[:, 0]) > 0).all()
     assert (np.diff(errors[:, 1]) < 0).all()
     for model in facts["models"]:
         # No vertex is worse in both.
         assert not (errors > group_column(model, "observed_error") + slack).all(axis=1).any()
-    low, high = np.min(curve["observed_region"], axis=0), np.max(curve["observed_region"], axis=0)
+    low = np.min(curve["observed_region"], axis=0)
+    high = np.max(curve["observed_region"], axis=0)
     rng = np.random.default_rng(1)
     for _ in range(200):
         basis = np.linalg.qr(rng.normal(size=(6, 2)))[0]
@@ -212,10 +215,8 @@ def test_weights_count_as_copies_of_rows_do():
     X, labels = generate_rows(2, 4)
     weights = np.tile([1.0, 2.0], len(X))[: len(X)]
     row_copies = np.repeat(np.arange(len(X)), weights.astype(int))
-    facts, copies = (
-        report_facts(X, labels, 2, sample_weight=weights),
-        report_facts(X[row_copies], labels[row_copies], 2),
-    )
+    facts = report_facts(X, labels, 2, sample_weight=weights)
+    copies = report_facts(X[row_copies], labels[row_copies], 2)
     assert facts["data"]["has_weights"]
     assert not copies["data"]["has_weights"]
     for one, other in zip(facts["models"], copies["models"], strict=True):
@@ -230,8 +231,8 @@ def test_weights_count_as_copies_of_rows_do():
 def test_an_infeasible_criterion_is_reported_and_not_drawn():
     compare = ["disparity", "minimax_error", "equal_error"]
     facts = report_facts(*generate_rows(3, 4), 2, compare=compare)
-    skipped = [criterion_record["name"] for criterion_record in facts["skipped_criteria"]]
-    assert skipped == ["disparity", "equal error"]
+    skipped_names = [criterion_record["name"] for criterion_record in facts["skipped_criteria"]]
+    assert skipped_names == ["disparity", "equal error"]
     assert "3 groups" in facts["skipped_criteria"][0]["reason"]
     assert "disparity" not in [model["name"] for model in facts["models"]]
 
@@ -299,7 +300,8 @@ def test_the_list_of_many_feature_names_is_cut_and_the_report_is_not(tmp_path):
 @pytest.mark.parametrize("k", [2, 3])
 def test_more_dimensions_are_compared_with_two_groups(k):
     rng = np.random.default_rng(0)
-    X, labels = rng.normal(size=(40 * k, 18)), np.repeat([*"abc"[:k]], 40)
+    X = rng.normal(size=(40 * k, 18))
+    labels = np.repeat([*"abc"[:k]], 40)
     facts = report_facts(X, labels, 2, criterion="total_error", compare=[])
     n_dimensions = len(report_dimensions(facts))
     assert n_dimensions == 18 if k == 2 else 8 <= n_dimensions <= 16
@@ -369,7 +371,8 @@ def test_each_step_of_the_frontier_has_the_errors_of_its_components():
 )
 def test_pca_and_the_main_answer_are_steps_of_their_own(criterion):
     facts = report_facts(*generate_rows(2, 5), 2, criterion=criterion, compare=[])
-    slider, points = facts["slider"], facts["slider"]["steps"]
+    slider = facts["slider"]
+    points = facts["slider"]["steps"]
     main = model_facts(facts, facts["main_model"])
     assert (
         points[slider["main_step"]]["observed_errors"]

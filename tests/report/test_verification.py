@@ -64,9 +64,11 @@ def test_the_formulas_give_objective_and_bound(criterion, k, d, center, scale):
     X, labels = generate_rows(k, 5)
     settings = {"criterion": criterion, "compare": [], "center": center, "scale": scale}
     facts = report_facts(X, labels, d, **settings)
-    verification, certificate = facts["verification"], certificate_facts(facts)
+    verification = facts["verification"]
+    certificate = certificate_facts(facts)
     moments = GroupMoments.from_rows(X / X.std(axis=0) if scale else X, labels)
-    S, counts = moments.second_moments(center), moments.counts
+    S = moments.second_moments(center)
+    counts = moments.counts
     errors = group_column(model_facts(facts, facts["main_model"]), "observed_error")
     within = verification["absolute_tol"]
     objective = reference_objective(criterion, errors, S, d, counts)
@@ -93,7 +95,8 @@ def test_no_subspace_is_below_the_bound(criterion):
     X, labels = generate_rows(2, 5)
     certificate = certificate_facts(report_facts(X, labels, 2, criterion=criterion, compare=[]))
     moments = GroupMoments.from_rows(X, labels)
-    S, counts = moments.second_moments(), moments.counts
+    S = moments.second_moments()
+    counts = moments.counts
     rng = np.random.default_rng(5)
     for _ in range(300):
         basis = np.linalg.qr(rng.normal(size=(5, 2)))[0]
@@ -109,7 +112,8 @@ def test_the_bound_of_many_groups_is_recomputed_also_where_a_gap_stays_open():
     X, labels = generate_rows(12, 8)
     certificate = certificate_facts(report_facts(X, labels, 3, compare=[]))
     moments = GroupMoments.from_rows(X, labels)
-    S, weights = moments.second_moments(), np.array(certificate["weights"])
+    S = moments.second_moments()
+    weights = np.array(certificate["weights"])
     assert certificate["status"] == "open gap"
     lower_bound = reference_bound("minimax_loss", weights, S, 3, moments.counts)
     assert certificate["lower_bound"] == pytest.approx(lower_bound, rel=1e-9)
@@ -118,25 +122,24 @@ def test_the_bound_of_many_groups_is_recomputed_also_where_a_gap_stays_open():
 @pytest.mark.slow
 def test_verification_of_arrays_and_moments_works_as_the_page_says(tmp_path, no_figures):
     X, labels = generate_rows(2, 5)
-    moments, path = GroupMoments.from_rows(X, labels), tmp_path / "page.html"
+    moments = GroupMoments.from_rows(X, labels)
+    path = tmp_path / "page.html"
     fair = fs.FairPCA(2).fit(X, sensitive_features=labels)
     verifications = [fs.verify(fair, moments), fs.verify(fair, X, labels)]
     for data in ({"X": X, "sensitive_features": labels}, {"moments": moments}):
         facts = fs.write_report(path, **data, n_components=2, compare=[], folds=None)
-        verification, text = (
-            facts["verification"],
-            parse_page(path.read_text(encoding="utf-8")).text,
-        )
+        verification = facts["verification"]
+        text = parse_page(path.read_text(encoding="utf-8")).text
         assert "fairspan.verify(model, moments)" in verification["commands"]
         assert "fairspan.verify(model, X, sensitive_features)" in verification["commands_note"]
         assert all(
             words in text for words in (*verification["commands"], verification["commands_note"])
         )
-        for verified in verifications:
-            assert verified.holds
+        for result in verifications:
+            assert result.holds
             within = verification["absolute_tol"]
-            assert verified.objective == pytest.approx(verification["objective"], abs=within)
-            assert verified.lower_bound == pytest.approx(verification["lower_bound"], abs=within)
+            assert result.objective == pytest.approx(verification["objective"], abs=within)
+            assert result.lower_bound == pytest.approx(verification["lower_bound"], abs=within)
 
 
 def test_an_unknown_group_is_reported_and_not_passed_over():
@@ -154,7 +157,9 @@ def test_on_real_rows_everything_is_proven_and_recomputed(name, d):
     assert {record["status"] for record in facts["certificates"]} == {"optimal"}
     certificate = certificate_facts(facts)
     moments = GroupMoments.from_rows(rows.z_scored(0), rows.groups)
-    S, counts, weights = moments.second_moments(), moments.counts, certificate["weights"]
+    S = moments.second_moments()
+    counts = moments.counts
+    weights = certificate["weights"]
     errors = group_column(model_facts(facts, facts["main_model"]), "observed_error")
     objective = reference_objective("minimax_loss", errors, S, d, counts)
     assert objective == pytest.approx(certificate["objective"], rel=1e-8)
@@ -265,7 +270,7 @@ def test_each_restricted_model_is_called_what_it_is(facts_and_page):
 
 
 @pytest.mark.slow
-def test_held_out_rows_judge_the_models(tmp_path, no_figures):
+def test_held_out_rows_evaluate_the_models(tmp_path, no_figures):
     half = N // 2
     fair = fs.FairPCA(2).fit(X[:half], sensitive_features=PEOPLE["sex"][:half])
     facts = fs.write_report(
@@ -289,15 +294,17 @@ def test_held_out_rows_judge_the_models(tmp_path, no_figures):
     ] == pytest.approx(list(expected.values()))
     assert not user_facts["models"][0]["in_sample"]
     assert facts["settings"]["n_components"] == 2
-    refit_bound, page = user_facts["models"][0]["refit_bound"], (tmp_path / "page.html").read_text()
+    refit_bound = user_facts["models"][0]["refit_bound"]
+    page = (tmp_path / "page.html").read_text()
     assert refit_bound["lower_bound"] <= refit_bound["objective"]
     assert "drift since the fit" in page
     assert "<p>FS209 minimax loss: " in page
 
 
 @pytest.mark.slow
-def test_models_of_others_stand_beside_the_bound_of_their_rank(tmp_path, no_figures):
-    path, sex = tmp_path / "page.html", PEOPLE["sex"]
+def test_models_of_other_packages_are_reported_with_the_bound_of_their_rank(tmp_path, no_figures):
+    path = tmp_path / "page.html"
+    sex = PEOPLE["sex"]
     decoder_model = LinearDecoder(lambda rows: np.maximum(rows[:, :2], 0), np.eye(X.shape[1])[:2])
     facts = fs.write_report(path, X, sex, models={"kept": decoder_model}, compare=[], folds=None)
     rank_bound = facts["user_models"]["models"][0]["rank_bound"]
@@ -306,7 +313,8 @@ def test_models_of_others_stand_beside_the_bound_of_their_rank(tmp_path, no_figu
 
 
 def test_the_page_has_the_scale_and_dimension_of_the_first_model(tmp_path, no_figures):
-    path, sex = tmp_path / "page.html", PEOPLE["sex"]
+    path = tmp_path / "page.html"
+    sex = PEOPLE["sex"]
     models = {
         name: fs.FairPCA(2, scale=name == "scaled").fit(X, sensitive_features=sex)
         for name in ("scaled", "plain")
@@ -350,7 +358,8 @@ def test_a_relative_criterion_is_called_by_its_name(tmp_path, no_figures):
 
 
 def test_incompatible_inputs_are_refused(tmp_path):
-    page, nested = tmp_path / "page.html", fitted_models()["nested"]
+    page = tmp_path / "page.html"
+    nested = fitted_models()["nested"]
     with pytest.raises(InvalidInput, match="without models"):
         fs.write_report(page, X, PEOPLE, test=(X, PEOPLE))
     with pytest.raises(InvalidType, match="Allowed: a tuple"):

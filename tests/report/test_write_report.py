@@ -32,7 +32,7 @@ def frame():
 
 
 @pytest.fixture
-def undrawn(monkeypatch):
+def without_figures(monkeypatch):
     """Pages are written as a word, for tests that look at facts alone: drawing takes seconds."""
     monkeypatch.setattr("fairspan.report.page.render_page", lambda report: "a page")
 
@@ -58,8 +58,10 @@ def test_the_page_shows_the_facts_that_are_returned(tmp_path):
 
 
 @pytest.mark.long
-def test_the_same_rows_give_the_same_figures_wherever_they_are(frame, tmp_path, undrawn):
-    csv, parquet, page = tmp_path / "rows.csv", tmp_path / "rows.parquet", tmp_path / "page.html"
+def test_the_same_rows_give_the_same_figures_wherever_they_are(frame, tmp_path, without_figures):
+    csv = tmp_path / "rows.csv"
+    parquet = tmp_path / "rows.parquet"
+    page = tmp_path / "page.html"
     frame.to_csv(csv, index=False, float_format="%.17g")
     frame.to_parquet(parquet)
     facts = {
@@ -88,8 +90,9 @@ def test_the_same_rows_give_the_same_figures_wherever_they_are(frame, tmp_path, 
     assert "write_report(path, X, 'sex', " in provenances["frame"]["command"]
 
 
-def test_the_hash_of_rows_is_of_their_numbers_groups_and_weights(tmp_path, undrawn):
-    page, weights = tmp_path / "page.html", np.arange(len(X), dtype=float)
+def test_the_hash_of_rows_is_of_their_numbers_groups_and_weights(tmp_path, without_figures):
+    page = tmp_path / "page.html"
+    weights = np.arange(len(X), dtype=float)
     provenance = fs.write_report(page, X, LABELS, sample_weight=weights, **FAST)["provenance"]
     parts = (X.tobytes(), "".join(f"{label}\n" for label in LABELS).encode(), weights.tobytes())
     lines = [f"{len(X)} {X.shape[1]}", *(hashlib.sha256(part).hexdigest() for part in parts), ""]
@@ -101,7 +104,7 @@ def test_the_hash_of_rows_is_of_their_numbers_groups_and_weights(tmp_path, undra
     assert other["input_sha256"] != provenance["input_sha256"]
 
 
-def test_the_hash_of_a_folder_is_of_its_files_by_name(frame, tmp_path, undrawn):
+def test_the_hash_of_a_folder_is_of_its_files_by_name(frame, tmp_path, without_figures):
     folder = tmp_path / "rows"
     (folder / "b").mkdir(parents=True)
     frame[:40].to_parquet(folder / "b" / "1.parquet")
@@ -116,7 +119,9 @@ def test_the_hash_of_a_folder_is_of_its_files_by_name(frame, tmp_path, undrawn):
 
 
 @pytest.mark.long
-def test_rows_that_were_opened_bring_their_groups_and_what_was_dropped(frame, tmp_path, undrawn):
+def test_rows_that_were_opened_bring_their_groups_and_what_was_dropped(
+    frame, tmp_path, without_figures
+):
     holes = frame.assign(age=frame["age"].where(frame.index % 10 > 0))
     holes.to_csv(tmp_path / "rows.csv", index=False)
     rows = fs.FileRows.open(tmp_path / "rows.csv", ["sex"], on_missing="drop")
@@ -148,7 +153,9 @@ class CountedRows:
 
 
 @pytest.mark.long
-def test_rows_are_read_five_times_and_again_only_where_subspaces_are_unstable(tmp_path, undrawn):
+def test_rows_are_read_five_times_and_again_only_where_subspaces_are_unstable(
+    tmp_path, without_figures
+):
     rng = np.random.default_rng(0)
     rows = CountedRows(rng.normal(size=(400, 4)) * [9, 6, 2, 1], ["a", "b"] * 200)
     fs.write_report(tmp_path / "page.html", rows, **SETTINGS)
@@ -191,10 +198,10 @@ def test_a_failure_leaves_the_old_file(tmp_path, monkeypatch):
     page = tmp_path / "page.html"
     page.write_text("an earlier page")
 
-    def broken(report):
+    def raise_error(report):
         raise RuntimeError("a fault of our own")
 
-    monkeypatch.setattr("fairspan.report.page.render_page", broken)
+    monkeypatch.setattr("fairspan.report.page.render_page", raise_error)
     with pytest.raises(RuntimeError):
         fs.write_report(page, X, LABELS, **FAST)
     assert page.read_text() == "an earlier page"
@@ -266,7 +273,7 @@ def test_more_dimensions_than_features_are_refused_before_rows_are_read(tmp_path
     ],
 )
 def test_rows_with_missing_values_are_read_as_an_audit_reads_them(
-    on_missing, frame, tmp_path, undrawn
+    on_missing, frame, tmp_path, without_figures
 ):
     incomplete = frame.copy()
     incomplete.loc[3, "age"] = np.nan
@@ -290,7 +297,7 @@ def test_rows_with_missing_values_are_read_as_an_audit_reads_them(
     assert [group["observed_error"] for group in figures(facts)[1]] == pytest.approx(errors)
 
 
-def test_held_out_rows_may_have_missing_values_too(frame, tmp_path, undrawn):
+def test_held_out_rows_may_have_missing_values_too(frame, tmp_path, without_figures):
     fair = fs.FairPCA(2).fit(frame, sensitive_features="sex")
     incomplete = frame.copy()
     incomplete.loc[3, "age"] = np.nan
@@ -303,7 +310,7 @@ def test_held_out_rows_may_have_missing_values_too(frame, tmp_path, undrawn):
 
 
 @pytest.mark.slow
-def test_a_verdict_says_in_how_many_assignments_to_folds_it_was_found(tmp_path, undrawn):
+def test_a_verdict_says_in_how_many_assignments_to_folds_it_was_found(tmp_path, without_figures):
     options = {"repeats": 2, "folds": 5}
     facts = fs.write_report(
         tmp_path / "page.html", X, LABELS, **options, compare=[], n_components=2
