@@ -62,12 +62,12 @@ def test_rows_that_cannot_be_used_for_evaluation(name, error, rows):
 
 
 @pytest.mark.parametrize("dimensions", [[0], [5], [1.5], []])
-def test_dimensions_that_there_are_not(dimensions):
+def test_unavailable_dimensions_are_refused(dimensions):
     with pytest.raises(InvalidParameter):
         displays.ErrorCurveDisplay.from_estimator(fair_model(), dimensions=dimensions)
 
 
-def test_parameters_that_there_are_not():
+def test_invalid_parameters_are_refused():
     with pytest.raises(InvalidParameter, match=r"numeric parameters.*tol"):
         displays.DisparityPathDisplay.from_estimator(fair_model())
     with pytest.raises(InvalidParameter, match="'error', 'loss'"):
@@ -96,13 +96,13 @@ def test_parameters_that_there_are_not():
     ids=str,
 )
 def test_settings_that_were_changed_after_the_fit_are_not_drawn_under_its_name(changes):
-    changed_after = FairPCA(2, criterion="error_gap").fit(ROWS.X, sensitive_features=ROWS.labels)
-    changed_after.set_params(**changes)
+    estimator = FairPCA(2, criterion="error_gap").fit(ROWS.X, sensitive_features=ROWS.labels)
+    estimator.set_params(**changes)
     for name in ("ErrorCurveDisplay", "DisparityPathDisplay"):
         with pytest.raises(InvalidParameter, match=r"changed after|does not have"):
-            getattr(displays, name).from_estimator(changed_after)
-    changed_after.fit(ROWS.X, sensitive_features=ROWS.labels)
-    displays.ErrorCurveDisplay.compute(changed_after, dimensions=[2])
+            getattr(displays, name).from_estimator(estimator)
+    estimator.fit(ROWS.X, sensitive_features=ROWS.labels)
+    displays.ErrorCurveDisplay.compute(estimator, dimensions=[2])
 
 
 def test_few_rows_give_no_estimates_for_new_rows():

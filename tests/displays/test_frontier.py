@@ -34,7 +34,8 @@ def test_every_subspace_lies_in_the_region(seed, d, p):
     rows = random_rows(seed, n=60, p=p)
     moments = GroupMoments.from_rows(rows.X, rows.labels)
     curve = frontier(moments, d, tol=1e-7)
-    region, rng = curve.achievable_region(), np.random.default_rng(seed)
+    region = curve.achievable_region()
+    rng = np.random.default_rng(seed)
     matrices = moments.second_moments("global")
     points = np.array([basis_errors(matrices, random_basis(rng, p, d)) for _ in range(400)])
     extent = np.ptp(region, axis=0).max()
@@ -64,9 +65,9 @@ def test_every_corner_is_reached(seed, d, p):
     mixtures = np.tensordot(np.column_stack([np.cos(angles), np.sin(angles)]), matrices, axes=1)
     bases = np.linalg.eigh(mixtures)[1][:, :, p - d :]
     captured_variances = np.einsum("npd,gpq,nqd->ng", bases, matrices, bases)
-    reached = np.trace(matrices, axis1=1, axis2=2) - captured_variances
+    corner_errors = np.trace(matrices, axis1=1, axis2=2) - captured_variances
     # The pairs of errors of all subspaces are convex, so what lies between is reached as well.
-    hull = reached[ConvexHull(reached).vertices]
+    hull = corner_errors[ConvexHull(corner_errors).vertices]
     assert distance_outside(hull, region).max() <= 1e-4 * np.ptp(region, axis=0).max()
 
 

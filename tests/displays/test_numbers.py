@@ -25,7 +25,8 @@ from fairspan.rows.folds import Folds
 from numpy_reference import random_rows
 
 ROWS = random_rows(0, n=120, p=5)
-X, GROUPS = ROWS.X, ROWS.labels
+X = ROWS.X
+GROUPS = ROWS.labels
 HELD_OUT = random_rows(1, n=80, p=5)
 THREE = random_rows(2, n=120, p=4, groups=("a", "b", "c"))
 
@@ -97,7 +98,8 @@ def test_error_curves_are_those_of_scikit_learns_pca_and_of_refits():
 
 @pytest.mark.slow
 def test_curves_of_held_out_rows_are_those_of_audits():
-    rows, groups = HELD_OUT.X, HELD_OUT.labels
+    rows = HELD_OUT.X
+    groups = HELD_OUT.labels
     options = {"dimensions": [4]}
     display = ErrorCurveDisplay.from_estimator(
         fair_model(), rows, groups, **options, show_observed=True
@@ -127,7 +129,8 @@ def test_curves_of_held_out_rows_are_those_of_audits():
 def test_curves_of_the_rows_of_the_fit_are_refitted_by_folds():
     """Against formulas written out row by row."""
     display = ErrorCurveDisplay.compute(fair_model(), X, GROUPS, dimensions=[2])
-    mean, folds = X.mean(axis=0), Folds(10, 0).folds_of_positions(np.arange(len(X)))
+    mean = X.mean(axis=0)
+    folds = Folds(10, 0).folds_of_positions(np.arange(len(X)))
     by_fold = [PCA(2).fit(X[folds != fold]).components_.T for fold in range(10)]
     reference = reference_losses(
         X, GROUPS, PCA(2).fit(X).components_.T, point=mean, learns_point=True, by_fold=by_fold
@@ -217,7 +220,8 @@ def test_shares_kept_and_losses_are_those_of_an_audit(center, scale):
 
 
 def test_shares_of_other_rows_are_those_of_an_audit():
-    rows, groups = HELD_OUT.X, HELD_OUT.labels
+    rows = HELD_OUT.X
+    groups = HELD_OUT.labels
     display = VarianceKeptDisplay.compute(fair_model(), rows, groups)
     for model in audit(fair_model(), rows, groups, folds=None).models:
         shares = figures(model, "observed_variance_kept")
@@ -274,10 +278,8 @@ def test_paths_are_refits(criterion, parameter, values):
 @pytest.mark.slow
 def test_errors_by_feature_are_the_squares_that_are_left():
     display = FeatureErrorDisplay.from_estimator(fair_model(), n_features=3)
-    frame, squares = (
-        display.frame(),
-        (X - fair_model().inverse_transform(fair_model().transform(X))) ** 2,
-    )
+    frame = display.frame()
+    squares = (X - fair_model().inverse_transform(fair_model().transform(X))) ** 2
     assert frame.feature.tolist()[2] == "3 others"
     assert [label.get_text() for label in display.ax_.get_xticklabels()] == list(np.unique(GROUPS))
     for group, group_rows in frame.groupby("group"):
@@ -287,10 +289,8 @@ def test_errors_by_feature_are_the_squares_that_are_left():
         assert group_rows.observed_error.to_numpy() == pytest.approx(np.array(expected))
     assert frame.expected_error.isna().all()
     result = audit_example()
-    first, other = (
-        FeatureErrorDisplay.compute(fair_model(), X, GROUPS),
-        FeatureErrorDisplay.from_audit(result),
-    )
+    first = FeatureErrorDisplay.compute(fair_model(), X, GROUPS)
+    other = FeatureErrorDisplay.from_audit(result)
     assert first.is_expected
     assert first.frame().equals(other.frame())
     plain = FeatureErrorDisplay.from_audit(result, "PCA", unit="squared")
@@ -335,7 +335,7 @@ def test_the_numbers_of_a_map_can_be_read_on_their_cells():
 
 
 def contrast(first, second):
-    """As WCAG 2.1 defines it: 1 to 21."""
+    """Contrast ratio of two colors, 1 to 21, as WCAG 2.1 defines it."""
     light = []
     for color in (first, second):
         linear = [c / 12.92 if c <= 0.03928 else ((c + 0.055) / 1.055) ** 2.4 for c in color]
@@ -367,10 +367,11 @@ def test_one_group_is_ordinary_pca():
 
 @pytest.mark.long
 @pytest.mark.parametrize("kind", ["wide", "sparse"])
-def test_moments_that_refer_to_the_rows_will_do(kind):
+def test_displays_accept_wide_and_sparse_moments(kind):
     rng = np.random.default_rng(0)
     if kind == "wide":
-        wide, groups = rng.standard_normal((40, 600)), np.repeat(["a", "b"], 20)
+        wide = rng.standard_normal((40, 600))
+        groups = np.repeat(["a", "b"], 20)
     else:
         import scipy.sparse
 

@@ -113,7 +113,8 @@ def test_a_table_has_the_drawn_values(kind):
     pictures = make_displays(PAIR)
     assert set(pictures) == set(KINDS)
     picture = pictures[kind]
-    columns, frame = picture.to_columns(), picture.frame()
+    columns = picture.to_columns()
+    frame = picture.frame()
     assert list(frame.columns) == list(columns)
     assert len({len(column) for column in columns.values()}) == 1
     assert len(frame) > 0
@@ -229,7 +230,7 @@ def test_lines_are_the_data():
         assert bands == []
         assert lines[f"marked-{g}"].get_xdata()[0] == 3
     pca, fair = (lines[f"{name}-2"] for name in ("PCA", "minimax_loss"))
-    # Told apart without color.
+    # Both lines can be distinguished without color.
     assert pca.get_linestyle() != fair.get_linestyle()
     assert pca.get_markerfacecolor() == "white" != fair.get_markerfacecolor()
     assert any("Bands are 95 % confidence intervals" in text for text in display_texts(picture))
@@ -481,7 +482,7 @@ def test_an_answer_far_from_the_frontier_is_an_arrow_at_the_edge():
     # Whoever reads the table finds it where it is.
     assert picture.frame().iloc[-1].tolist() == ["disparity", 1.5, 9.0]
     # The arrow stands at the upper edge, above 1.5, and points upwards.
-    arrow = next(each for each in picture.ax_.texts if each.arrow_patch and not each.get_text())
+    arrow = next(text for text in picture.ax_.texts if text.arrow_patch and not text.get_text())
     low, high = picture.ax_.get_ylim()
     assert arrow.xy[0] == arrow.xyann[0] == pytest.approx(1.5)
     assert high - 0.2 * (high - low) < arrow.xyann[1] < arrow.xy[1] < high
@@ -534,7 +535,8 @@ def test_an_audit_shows_what_is_expected_where_it_is_known():
     audit = fs.audit(fair, X, groups, folds=5)
     picture = audit.plot()
     assert picture.quantity == "expected_loss"
-    frame, records = picture.frame(), audit.frame()
+    frame = picture.frame()
+    records = audit.frame()
     for name in ("state", "expected_loss", "expected_loss_low", "expected_loss_high"):
         assert frame[name].equals(records[name])
     assert audit.plot(quantity="observed_error").quantity == "observed_error"

@@ -13,7 +13,8 @@ from fairspan.errors import FairspanWarning, IncompatibleParameters, InvalidInpu
 from numpy_reference import random_rows
 
 ROWS = random_rows(0, n=90, p=4, groups=("a", "b", "c"))
-X, GROUPS = ROWS.X, ROWS.labels
+X = ROWS.X
+GROUPS = ROWS.labels
 
 
 @cache
@@ -50,7 +51,7 @@ def test_few_points_are_shared_out_evenly_and_seeded():
     np.testing.assert_array_equal(display.covariances, other.covariances)
 
 
-def test_a_group_column_and_a_missing_group():
+def test_groups_absent_from_the_rows_are_not_drawn():
     frame = pd.DataFrame(X, columns=list("wxyz")).assign(group=GROUPS)
     fair = FairPCA(2).fit(frame, sensitive_features="group")
     test_rows = frame[frame["group"] != "b"]
@@ -138,9 +139,10 @@ def test_each_group_has_the_ellipse_of_two_standard_deviations_its_axes_and_its_
         ((1e4, 0.0), 0, 10 + 2 * 20),
     ],
 )
-def test_a_far_point_is_left_out_and_the_limits_are_those_of_the_others(far, axis, reach):
+def test_a_far_point_is_omitted_and_the_limits_are_those_of_the_others(far, axis, reach):
     corners = np.array([[10.0, 3.0], [-10.0, 3.0], [10.0, -3.0], [-10.0, -3.0]])
-    near, groups = np.tile(corners, (50, 1)), np.repeat(["a", "b"], [4, 196])
+    near = np.tile(corners, (50, 1))
+    groups = np.repeat(["a", "b"], [4, 196])
     fair = FairPCA(2, criterion="total_error").fit(near, sensitive_features=groups)
     rows = np.vstack([near, [far]])
     display = ReducedRowsDisplay.from_estimator(fair, rows, np.append(groups, "b"))
