@@ -45,7 +45,8 @@ def browser():
 @pytest.fixture
 def show(browser, tmp_path):
     """Open a page in a new window; any error in it fails the test at its end."""
-    contexts, wrong = [], []
+    contexts = []
+    wrong = []
 
     def open_page(text, *, expect_wrong=False, **settings):
         settings = {"viewport": {"width": 1280, "height": 900}, **settings}

@@ -40,7 +40,8 @@ def slider_steps(text):
 def expected_figures(make_page, index):
     report, text = make_page
     steps = slider_steps(text)
-    texts, loadings = steps[index]["texts"], steps[index]["loadings"]
+    texts = steps[index]["texts"]
+    loadings = steps[index]["loadings"]
     n_group_texts = 3 * len(report.group_names)
     n_components = max(len(step["loadings"]) for step in steps)
     expected_loadings = [
@@ -89,7 +90,8 @@ def test_slider_moves_figures_marks_and_loadings(make_page, show):
 def test_slider_and_shortcuts_work_by_keyboard(show):
     report, text = two_groups()
     page = show(text)
-    start, plain = report.curves.main_step, report.curves.pca_step
+    start = report.curves.main_step
+    plain = report.curves.pca_step
     slider = page.locator("#slider")
     slider.focus()
     page.keyboard.press("ArrowRight")
@@ -248,8 +250,8 @@ def test_policy_is_in_force(show):
     )
     assert page.evaluate("window.injected") is None
     assert page.locator("h1").is_visible()
-    reached = page.evaluate("fetch('data:text/plain,x').then(() => true, () => false)")
-    assert reached is False
+    is_reachable = page.evaluate("fetch('data:text/plain,x').then(() => true, () => false)")
+    assert is_reachable is False
 
 
 @PAGES
@@ -335,9 +337,10 @@ def test_tables_and_facts_are_downloaded_without_a_request(make_page, show):
     assert [int(row[1]) for row in rows[1:]] == [group["n_rows"] for group in groups]
     with page.expect_download() as waiting:
         page.locator("#download-data").click()
-    downloaded = json.loads(waiting.value.path().read_text(encoding="utf-8"))
-    assert downloaded["verdict"]["summary"] == report.verdict.summary
-    downloaded_groups, report_groups = downloaded["models"][1]["groups"], report.main.records
+    facts = json.loads(waiting.value.path().read_text(encoding="utf-8"))
+    assert facts["verdict"]["summary"] == report.verdict.summary
+    downloaded_groups = facts["models"][1]["groups"]
+    report_groups = report.main.records
     assert [group["group"] for group in downloaded_groups] == [
         group["group"] for group in report_groups
     ]
