@@ -25,7 +25,7 @@ _BLOCK = re.compile(
     r"^```(?:text)?\n(fairspan .*?)^```\n(?:\n+```text\n(Verdict.*?)^```)?", re.S | re.M
 )
 TEXTS = ("sex", "race", "old", "progressed", "recovered")
-# The table of the census, as it is published; its columns here stand beside the encoded ones.
+# The table of the census, as it is published; these columns come before the encoded ones.
 CENSUS = ("age", "education_num", "capital_gain", "capital_loss", "hours_per_week")
 CENSUS_TEXT_COLUMNS = ("workclass", "education", "marital_status", "occupation", "relationship")
 CENSUS_TEXT_COLUMNS += ("race", "sex", "native_country", "fnlwgt")

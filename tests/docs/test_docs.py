@@ -26,7 +26,8 @@ PAGES = {
     for path in DOCS.rglob("*.md")
     if not path.is_relative_to(DOCS / "gallery")
 }
-CHOOSING, TABLES = PAGES["choosing.md"], PAGES["criteria.md"]
+CHOOSING = PAGES["choosing.md"]
+TABLES = PAGES["criteria.md"]
 
 # A block of Python, and what it prints if that is shown below it.
 _BLOCK = re.compile(r"^```python\n(.*?)^```\n(?:\n+```text\n(.*?)^```)?", re.S | re.M)
@@ -72,9 +73,9 @@ def test_every_state_and_verdict_is_in_the_glossary(word):
 @pytest.mark.parametrize("name", CRITERIA)
 def test_every_criterion_is_explained_and_in_the_tables(name):
     criteria_section = section(CHOOSING, ".*fair about.*?")
-    explained = section(TABLES, "What each criterion means.*?")
+    explained_names = section(TABLES, "What each criterion means.*?")
     assert f'| `"{name}"`' in criteria_section
-    assert f'**`"{name}"`**' in explained
+    assert f'**`"{name}"`**' in explained_names
     row = f'| {format_call(CRITERIA[name]())} `"{name}"` |'
     assert row in section(TABLES, "Tables")
 

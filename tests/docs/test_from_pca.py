@@ -110,7 +110,8 @@ def test_rows_are_reduced_as_pca_reduces_them(frame, plain_pca, fair_model):
 
 def test_covariances_are_those_of_pca_up_to_the_factor_said(frame, plain_pca, fair_model):
     factor = (N - 1) / N
-    fair_covariance, pca_covariance = fair_model.get_covariance(), plain_pca.get_covariance()
+    fair_covariance = fair_model.get_covariance()
+    pca_covariance = plain_pca.get_covariance()
     np.testing.assert_allclose(fair_covariance, factor * pca_covariance, rtol=1e-7, atol=1e-9)
     np.testing.assert_allclose(
         fair_model.get_precision() @ fair_covariance, np.eye(frame.shape[1]), atol=1e-6

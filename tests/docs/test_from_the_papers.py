@@ -17,7 +17,7 @@ ROWS = [
     for cells in [line.split(" | ")]
     for span in re.findall(r"`([^`]+)`", cells[1])
 ]
-# Of the issue that asked for them, and of the sources' own headings.
+# Terms of the issue that requested them, and of the sources' headings.
 WORDS = (
     "reconstruction error",
     "reconstruction loss",

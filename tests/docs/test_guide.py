@@ -22,7 +22,8 @@ from reproduction.data import load
 
 DOCS = Path(__file__).parents[2] / "docs"
 GUIDE = {path.stem: path.read_text(encoding="utf-8") for path in (DOCS / "guide").glob("*.md")}
-PENALTY, TRADE_OFF = 0.3, 0.8
+PENALTY = 0.3
+TRADE_OFF = 0.8
 
 
 @pytest.mark.parametrize("name", CRITERIA)
@@ -130,7 +131,8 @@ def test_the_summary_of_the_results_is_what_they_say():
     two = sorted((cells[2] for cells in headline if "six groups" not in cells[0]), key=float)
     assert len(two) == 6
     vu = measured_rows("The papers' algorithms", r"\| [a-z_]+ \| \d+ \| \d\.")
-    ratios, above = sorted(int(cells[6]) for cells in vu), [cells[8] for cells in vu]
+    ratios = sorted(int(cells[6]) for cells in vu)
+    above = [cells[8] for cells in vu]
     shares = [float(text.removesuffix(" %")) for text in above if text.endswith(" %")]
     memory = measured_rows("Peak memory", r"\| (Faces|wide)")
     for message in (
@@ -181,7 +183,8 @@ NEW_ROWS = {
 
 @pytest.mark.parametrize("name", REAL_DATA_LOADERS)
 def test_the_table_of_real_data_says_what_an_audit_says(name):
-    data, (rows, d, harmed_groups, verdict) = REAL_DATA_LOADERS[name](), NEW_ROWS[name]
+    data = REAL_DATA_LOADERS[name]()
+    rows, d, harmed_groups, verdict = NEW_ROWS[name]
     fair = FairPCA(int(d), scale=True).fit(data.X, sensitive_features=data.sensitive_features)
     result = audit({"fair": fair}, data.X, data.sensitive_features)
     sizes = sorted(int(size.replace(",", "")) for size in re.findall(r"[\d,]*\d(?=,|$)", rows))
@@ -196,20 +199,21 @@ def test_the_table_of_real_data_says_what_an_audit_says(name):
 
 def choices_of_features():
     """The features and groups of each row of the tutorial's table."""
-    people, all_adults = load_adult_by_race(), load_adult("race")
-    shipped = pd.DataFrame(people.X, columns=people.feature_names)
+    people = load_adult_by_race()
+    all_adults = load_adult("race")
+    features = pd.DataFrame(people.X, columns=people.feature_names)
     columns = pd.DataFrame(all_adults.X, columns=all_adults.feature_names)
     groups = people.sensitive_features
-    yield shipped, groups
+    yield features, groups
     is_black_or_white = np.isin(all_adults.sensitive_features, ["Black", "White"])
-    yield shipped[is_black_or_white], all_adults.sensitive_features[is_black_or_white]
-    yield shipped.assign(**{"hours-per-week": np.log(shipped["hours-per-week"])}), groups
+    yield features[is_black_or_white], all_adults.sensitive_features[is_black_or_white]
+    yield features.assign(**{"hours-per-week": np.log(features["hours-per-week"])}), groups
     has_gain, has_loss = (columns[f"capital-{name}"] > 0 for name in ("gain", "loss"))
-    yield shipped.assign(gain=has_gain.astype(float), loss=has_loss.astype(float)), groups
+    yield features.assign(gain=has_gain.astype(float), loss=has_loss.astype(float)), groups
     for name in ("native-country=United-States", "workclass=Private", "marital-status=Divorced"):
-        yield shipped.assign(**{name: columns[name]}), groups
+        yield features.assign(**{name: columns[name]}), groups
     for name in ("marital-status=Never-married", "relationship=Own-child", "sex=Female"):
-        yield shipped.drop(columns=name), groups
+        yield features.drop(columns=name), groups
 
 
 _SHORT_VERDICTS = {"no material harm": "no harm"}
@@ -233,7 +237,8 @@ def test_the_verdict_of_the_example_is_that_on_the_other_half_of_the_people():
     people = load_adult_by_race()
     half = np.random.default_rng(0).permutation(len(people.X)) % 2 == 0
     for in_training in (half, ~half):
-        rows, race = people.X[in_training], people.sensitive_features[in_training]
+        rows = people.X[in_training]
+        race = people.sensitive_features[in_training]
         models = {
             name: FairPCA(2, criterion=name, scale=True).fit(rows, sensitive_features=race)
             for name in ("minimax_loss", "total_error")

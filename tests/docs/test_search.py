@@ -22,7 +22,7 @@ RECIPES = {
 
 @pytest.fixture(scope="module")
 def index(tmp_path_factory):
-    """Search index of the pages with recipes, built as that of the whole documentation."""
+    """Search index of the pages with recipes, built as that of the full documentation."""
     pytest.importorskip("myst_parser")
     pytest.importorskip("sphinx")
     folder = tmp_path_factory.mktemp("docs")
