@@ -157,7 +157,8 @@ def refusals():
 def test_bad_input_leaves_the_history_as_it_was(path, name):
     monitor = fs.Monitor(fit_model(), path)
     monitor.add(*make_rows(1), date="2026-01-31")
-    original_bytes, history = path.read_bytes(), monitor.history
+    original_bytes = path.read_bytes()
+    history = monitor.history
     call, error, words = refusals()[name]
     with pytest.raises(error, match=words):
         call(monitor)
@@ -173,7 +174,8 @@ def test_repeated_rows_are_added_where_that_is_forced(path):
 
 
 def test_a_history_that_another_process_has_changed_is_not_overwritten(path):
-    first, second = fs.Monitor(fit_model(), path), fs.Monitor(fit_model(), path)
+    first = fs.Monitor(fit_model(), path)
+    second = fs.Monitor(fit_model(), path)
     first.add(*make_rows(1), date="2026-01-31")
     original_bytes = path.read_bytes()
     with pytest.raises(InvalidInput, match="has changed since it was read"):
@@ -269,8 +271,8 @@ def test_the_frame_and_the_printed_table_show_the_looks():
     text = repr(monitor.history)
     lines = [line.split() for line in text.splitlines()]
     assert ["2", "2026-02-28", "new"] in [line[:3] for line in lines]
-    risen = ["2", "2026-02-28", "old"]
-    assert [line[:3] for line in lines if line[-1:] == ["risen"]] == [risen]
+    rows_with_rise = ["2", "2026-02-28", "old"]
+    assert [line[:3] for line in lines if line[-1:] == ["risen"]] == [rows_with_rise]
     assert "(no name)" not in monitor.history._repr_html_()
     assert " ".join(text.split()).endswith(monitor.history.conclusion)
     assert "2026-02-28" in monitor.history._repr_html_()
