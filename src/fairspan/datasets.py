@@ -445,9 +445,9 @@ def fetch_openml_columns(
 
 def cache_directory(cache_dir: str | os.PathLike[str] | None = None) -> Path:
     """Return the cache directory for downloads."""
-    chosen = os.environ.get(_CACHE_VARIABLE) if cache_dir is None else cache_dir
-    if chosen:
-        return Path(chosen)
+    configured_dir = os.environ.get(_CACHE_VARIABLE) if cache_dir is None else cache_dir
+    if configured_dir:
+        return Path(configured_dir)
     if sys.platform == "win32":
         return Path(os.environ.get("LOCALAPPDATA", Path.home())) / "fairspan"
     if sys.platform == "darwin":

@@ -152,7 +152,7 @@ def compress_layer(
             "Allowed: one entry for each output",
             "Pass the bias of the same layer",
         )
-    chosen = _check_criterion(get_criterion(criterion))
+    checked_criterion = _check_criterion(get_criterion(criterion))
     if center not in ("global", "none"):
         raise IncompatibleParameters(
             f"compress_layer received center={center!r}",
@@ -160,7 +160,7 @@ def compress_layer(
             "Use one of these",
         )
     outputs = _moments_of_outputs(matrix, moments, center)
-    fit = fit_moments(outputs, FitSettings(rank, chosen, center="none", tol=tol))
+    fit = fit_moments(outputs, FitSettings(rank, checked_criterion, center="none", tol=tol))
     certificate = _with_rounding(fit.certificate, _output_rounding(matrix, moments, center))
     second = np.ascontiguousarray(fit.subspace.components.T)
     first = second.T @ matrix

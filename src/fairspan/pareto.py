@@ -321,7 +321,9 @@ class Frontier:
         """HTML table of the vertices and of ordinary PCA, for notebooks."""
         names = [table_name(group) for group in self.groups]
         m = len(self.errors)
-        shown = np.unique(np.linspace(0, m - 1, _MAX_SHOWN_VERTICES).round().astype(int)).tolist()
+        vertices = np.unique(
+            np.linspace(0, m - 1, _MAX_SHOWN_VERTICES).round().astype(int)
+        ).tolist()
         proportions = self._pca.problem.proportions
         # Errors that are no more than rounding error count as zero.
         totals = self.round_to_zero(self.errors) @ proportions
@@ -329,13 +331,13 @@ class Frontier:
             self._table_row(
                 f"vertex {i}", self.weights[i], self.errors[i], self.losses[i], totals[i]
             )
-            for i in shown
+            for i in vertices
         ]
         pca_errors = self.locate(_PCA_CRITERION).errors
         pca_losses = np.maximum(pca_errors - self._pca.problem.best_errors, 0.0)
         pca_total = float(proportions @ self.round_to_zero(pca_errors))
         rows.append(self._table_row("ordinary PCA", proportions, pca_errors, pca_losses, pca_total))
-        n_shown = f" ({len(shown)} shown)" if len(shown) < m else ""
+        n_shown = f" ({len(vertices)} shown)" if len(vertices) < m else ""
         caption = (
             f"{counted(m, 'vertex', 'vertices')}{n_shown}, "
             f"{counted(self.n_components, 'component')}, center {self.center!r}"
@@ -347,7 +349,7 @@ class Frontier:
             *(f"loss of {name}" for name in names),
             "total error",
         )
-        table = Table.from_texts(caption, header, rows, sections=((len(shown), ""),))
+        table = Table.from_texts(caption, header, rows, sections=((len(vertices), ""),))
         return table._repr_html_()
 
     def _table_row(

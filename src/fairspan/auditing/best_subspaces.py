@@ -137,15 +137,15 @@ def _best_subspaces(
     n_vectors = min(max(dimensions) + 1, n_features)
     for position, group in enumerate(present):
         start = None
-        whole = on_all_rows[0]
-        if whole is not None:
-            growth = float(whole.weights[group] / weights[group])
-            start = whole.directions[group].start_for(n_vectors, growth)
+        reference = on_all_rows[0]
+        if reference is not None:
+            growth = float(reference.weights[group] / weights[group])
+            start = reference.directions[group].start_for(n_vectors, growth)
         # A mixture with weight one on a single group is the second moment matrix of that group.
         unit_weights = np.eye(len(present))[position]
         directions[group] = find_leading_directions(second_moments, unit_weights, n_vectors, start)
     results = []
-    for d, whole in zip(dimensions, on_all_rows, strict=True):
+    for d, reference in zip(dimensions, on_all_rows, strict=True):
         bases = [np.eye(d, n_features)] * n_groups
         boundaries = [np.eye(n_features, 1)] * n_groups
         errors = np.zeros(n_groups)
@@ -157,7 +157,7 @@ def _best_subspaces(
             bases[group] = np.ascontiguousarray(basis.T)
             errors[group] = float(group_moments.residual_variances(basis)[0])
             boundaries[group] = vectors[:, d - 1 : d + 1]
-            measured = boundaries if whole is None else whole.boundaries
+            measured = boundaries if reference is None else reference.boundaries
             gaps[group] = _gap_along(group_moments, measured[group])
         results.append(
             BestSubspaces(

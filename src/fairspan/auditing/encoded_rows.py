@@ -60,13 +60,13 @@ def encode_rows(models: object, rows: object) -> EncodedRows | None:
     InvalidType
         A pipeline that is not fitted.
     """
-    named = models if isinstance(models, Mapping) else {"": models}
-    split = {name: split_off_encoder(model) for name, model in named.items()}
+    models_by_name = models if isinstance(models, Mapping) else {"": models}
+    split = {name: split_off_encoder(model) for name, model in models_by_name.items()}
     pipelines = {name: each for name, each in split.items() if each is not None}
     # Files are not encoded: the pipeline was fitted to rows in memory.
     if not pipelines or not hasattr(rows, "shape"):
         return None
-    if len(pipelines) < len(named):
+    if len(pipelines) < len(models_by_name):
         other = next(name for name, each in split.items() if each is None)
         raise _different_rows_error(next(iter(pipelines)), other)
     encoded_rows = {name: _encode(pipeline, rows) for name, pipeline in pipelines.items()}

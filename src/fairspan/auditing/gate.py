@@ -195,11 +195,11 @@ def parse_conditions(
     (('harm', 'FS101'), ('drift',))
     """
     allowed = f"Allowed: {', '.join(map(repr, conditions))}"
-    known = [*conditions]
+    allowed_names = [*conditions]
     remedy = "Choose one of these"
     if has_findings:
         allowed = f"{allowed}, and codes of findings such as 'FS101'"
-        known += ENTRIES
+        allowed_names += ENTRIES
         remedy = f"{remedy}; the page on findings explains every code"
     texts = [fail_on] if isinstance(fail_on, str) else fail_on
     if not isinstance(texts, list | tuple | set | frozenset) or not all(
@@ -211,8 +211,8 @@ def parse_conditions(
     if not requested:
         raise InvalidParameter(f"{name} names no condition", allowed, "Name at least one")
     for condition in requested:
-        if condition not in known:
-            suggestion = closest_match(condition, known)
+        if condition not in allowed_names:
+            suggestion = closest_match(condition, allowed_names)
             if suggestion is not None:
                 remedy = f"Use {suggestion!r}"
             raise InvalidParameter(

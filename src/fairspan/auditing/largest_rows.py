@@ -100,11 +100,11 @@ def merge_largest_rows(
     left: Mapping[GroupModel, RowError], right: Mapping[GroupModel, RowError]
 ) -> dict[GroupModel, RowError]:
     """Combine the rows with the largest errors of two parts, the earlier of equal ones."""
-    merged = {**left}
+    largest = {**left}
     for key, row in right.items():
-        if key not in merged or row.weighted_error > merged[key].weighted_error:
-            merged[key] = row
-    return merged
+        if key not in largest or row.weighted_error > largest[key].weighted_error:
+            largest[key] = row
+    return largest
 
 
 def describe_largest_rows(

@@ -80,12 +80,12 @@ def _named_shares(figure: str, group: str, estimate: Estimate, variance: float) 
     if variance <= 0:
         return {}
     shares = estimate.relative_to(variance)
-    named = {f"{figure}/{group}": shares.value}
+    metrics = {f"{figure}/{group}": shares.value}
     if shares.low is not None:
-        named[f"{figure}_low/{group}"] = shares.low
+        metrics[f"{figure}_low/{group}"] = shares.low
     if shares.high is not None:
-        named[f"{figure}_high/{group}"] = shares.high
-    return named
+        metrics[f"{figure}_high/{group}"] = shares.high
+    return metrics
 
 
 def names_for_trackers(labels: Sequence[Label]) -> Mapping[Label, str]:

@@ -17,8 +17,8 @@ def excess_loss(second_moments: FloatArray, d: int) -> FloatArray:
     -------
     (...) array
     """
-    kept = np.einsum("...ii->...i", second_moments)[..., :d].sum(axis=-1)
-    return np.asarray(np.linalg.eigvalsh(second_moments)[..., -d:].sum(axis=-1) - kept)
+    model_variance = np.einsum("...ii->...i", second_moments)[..., :d].sum(axis=-1)
+    return np.asarray(np.linalg.eigvalsh(second_moments)[..., -d:].sum(axis=-1) - model_variance)
 
 
 def null_spectra(second_moment: FloatArray, d: int, n: float) -> list[FloatArray]:
@@ -42,14 +42,14 @@ def null_spectra(second_moment: FloatArray, d: int, n: float) -> list[FloatArray
     -------
     list of two (p,) arrays
     """
-    kept, residual = (
+    model_values, complement_values = (
         np.asarray(np.linalg.eigvalsh(block)[::-1], dtype=np.float64)
         for block in (second_moment[:d, :d], second_moment[d:, d:])
     )
-    shrunk_residual = shrink_eigenvalues(residual, n)
+    shrunk_complement = shrink_eigenvalues(complement_values, n)
     return [
-        isotonic_decreasing(np.concatenate([corrected, shrunk_residual]))
-        for corrected in (shrink_eigenvalues(kept, n), correct_eigenvalues(kept, n))
+        isotonic_decreasing(np.concatenate([corrected, shrunk_complement]))
+        for corrected in (shrink_eigenvalues(model_values, n), correct_eigenvalues(model_values, n))
     ]
 
 

@@ -74,11 +74,11 @@ def summarize_missing_values(
 
 def missing_values_table(missing: MissingValues) -> Table:
     """Table of dropped rows and shares of missing values by group, for at most four features."""
-    shown = missing.features[:_MAX_FEATURES_SHOWN]
+    listed_features = missing.features[:_MAX_FEATURES_SHOWN]
     title = "Shares of missing values in each group."
     if missing.costliest_text:
         title += f" {missing.costliest_text}"
-    n_more = len(missing.features) - len(shown)
+    n_more = len(missing.features) - len(listed_features)
     if n_more:
         title += f" {to_ascii(format_count(n_more, 'more feature'))} with missing values."
     if missing.n_without_group:
@@ -89,7 +89,7 @@ def missing_values_table(missing: MissingValues) -> Table:
         Column("rows", [Cell(format_integer(n_rows), n_rows) for n_rows in missing.n_rows]),
         share_column("dropped", missing.dropped_shares),
     ]
-    for feature in shown:
+    for feature in listed_features:
         heading = f"{feature.name}, mean-imputed" if feature.is_mean_imputed else feature.name
         columns.append(share_column(heading, feature.shares))
     return Table(title, tuple(columns))

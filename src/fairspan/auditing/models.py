@@ -141,12 +141,14 @@ def audited_models(models: object, n_features: int | None = None) -> list[Audite
     InvalidType
         A model of an unsupported type, or one that is not fitted.
     """
-    named = models if isinstance(models, Mapping) else {_default_name(models, n_features): models}
-    if not named:
+    models_by_name = (
+        models if isinstance(models, Mapping) else {_default_name(models, n_features): models}
+    )
+    if not models_by_name:
         raise InvalidInput(
             "models is an empty mapping", "Allowed: at least one model", "Pass a fitted model"
         )
-    result = [read_model(str(name), model, n_features) for name, model in named.items()]
+    result = [read_model(str(name), model, n_features) for name, model in models_by_name.items()]
     _check_same_features(result)
     return with_pca_baselines(result)
 
@@ -354,7 +356,7 @@ def with_pca_baselines(
     keys = [_BaselineKey.from_model(model) for model in models]
     name_by_key = {key: model.name for key, model in zip(keys, models, strict=True) if model.is_pca}
     # A model for each key that lacks a baseline, whose training rows this is fitted to.
-    needed = {
+    example_by_key = {
         key: model
         for key, model in zip(keys, models, strict=True)
         if key not in name_by_key
@@ -362,8 +364,8 @@ def with_pca_baselines(
     }
     used_names = {model.name for model in models}
     baselines = []
-    for key, example in needed.items():
-        name = _baseline_name(key, needed)
+    for key, example in example_by_key.items():
+        name = _baseline_name(key, example_by_key)
         # The name may be taken by a user's model or by the baseline of other training rows.
         if name in used_names:
             name = f"{name} for {example.name}"
@@ -371,11 +373,11 @@ def with_pca_baselines(
         baselines.append(replace(pca, training_moments=example.training_moments))
         used_names.add(name)
         name_by_key[key] = name
-    named = [
+    with_baselines = [
         replace(model, baseline=None if model.is_pca else name_by_key.get(key))
         for key, model in zip(keys, models, strict=True)
     ]
-    return named + baselines
+    return with_baselines + baselines
 
 
 def _fit_baseline(model: AuditedModel, row_moments: Moments | None, name: str) -> AuditedModel:

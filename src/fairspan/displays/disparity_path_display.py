@@ -158,17 +158,17 @@ class DisparityPathDisplay(BaseDisplay):
         selected = _selected_value(estimator, parameter, cls.__name__)
         # Values of a share are in [0, 1]; those of other parameters are nonnegative.
         is_share = parameter in _SHARE_PARAMETERS
-        shown = _parameter_values(values, selected, is_share=is_share)
+        plotted_values = _parameter_values(values, selected, is_share=is_share)
         fits = [
             refit(estimator, **{parameter: value})
-            for value in track("fitting", shown.tolist(), "values")
+            for value in track("fitting", plotted_values.tolist(), "values")
         ]
         # One row per value; NaN where the problem is infeasible.
         path = np.array([_disparity_and_total_error(fit) for fit in fits])
         pca = group_errors(fitted_pca(estimator), moments)
         rounding_bound = float(pca.roundings.max())
         return cls(
-            values=shown,
+            values=plotted_values,
             disparity=zero_negligible(path[:, 0], rounding_bound),
             total_error=path[:, 1],
             pca_disparity=float(zero_negligible(signed_disparity(pca.errors), rounding_bound)),

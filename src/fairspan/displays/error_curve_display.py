@@ -240,10 +240,10 @@ class ErrorCurveDisplay(BaseDisplay):
         check_bool("show_observed", show_observed)
         check_unit(unit)
         selected = estimator.subspace_.dimension
-        shown = _select_dimensions(dimensions, selected, moments.n_features).tolist()
+        plotted_dimensions = _select_dimensions(dimensions, selected, moments.n_features).tolist()
         rows = open_display_rows(estimator, X, sensitive_features, cls.__name__)
         fits = {}
-        for d in track("fitting", shown, "dimensions"):
+        for d in track("fitting", plotted_dimensions, "dimensions"):
             fits[d] = estimator
             if d != selected:
                 fits[d] = refit(estimator, n_components=d)  # None if infeasible
@@ -415,7 +415,9 @@ class ErrorCurveDisplay(BaseDisplay):
             all_d = values_of(records, "n_components")
             observed = plotted_values(records, self._observed_quantity, self.unit)
             axes.plot(all_d, observed, color=style.color, zorder=1.8, **_OBSERVED_LINE)
-        records = [record for record, shown in zip(records, is_connected, strict=True) if shown]
+        records = [
+            record for record, is_plotted in zip(records, is_connected, strict=True) if is_plotted
+        ]
         d = self._drawn_places(records, style)
         values, low, high = (self._plotted(records, suffix) for suffix in ("", "_low", "_high"))
         marker_style: dict[str, Any] = {

@@ -190,21 +190,21 @@ def _candidate_labels(
     side = "left" if right > 0 else "right"
     center = x * points_per_unit
     middle = y * points_per_unit
-    beside = center + right * (_TIP_DISTANCE + width / 2)
-    beyond = middle + up * (_TIP_DISTANCE + height / 2)
+    beyond_in_x = center + right * (_TIP_DISTANCE + width / 2)
+    beyond_in_y = middle + up * (_TIP_DISTANCE + height / 2)
     is_flat = abs(x) >= _FLAT_SHARE * float(np.hypot(x, y))
     if is_flat:
-        box = LabelBox.about(np.array([beside, middle]), size)
+        box = LabelBox.about(np.array([beyond_in_x, middle]), size)
         yield _Label(text, (x, y), (right * _TIP_DISTANCE, 0.0), (side, "center"), box)
     else:
         offset = (right * _TIP_DISTANCE, up * _TIP_DISTANCE)
-        box = LabelBox.about(np.array([beside, beyond]), size)
+        box = LabelBox.about(np.array([beyond_in_x, beyond_in_y]), size)
         yield _Label(text, (x, y), offset, (side, vertical), box)
-    above = LabelBox.about(np.array([center, beyond]), size)
+    above = LabelBox.about(np.array([center, beyond_in_y]), size)
     yield _Label(text, (x, y), (0.0, up * _TIP_DISTANCE), ("center", vertical), above)
     # At the edge of the axes, wide letters would cover the tick labels.
     wide = size * [_EDGE_WIDTH_FACTOR, 1.0]
     reach = max(float(corner[0] - wide[0] / 2), 0.0)
     moved = min(max(center, -reach), reach)
-    box = LabelBox.about(np.array([moved, beyond]), wide)
+    box = LabelBox.about(np.array([moved, beyond_in_y]), wide)
     yield _Label(text, (x, y), (moved - center, up * _TIP_DISTANCE), ("center", vertical), box)

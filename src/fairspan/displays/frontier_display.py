@@ -291,8 +291,8 @@ class FrontierDisplay(BaseDisplay):
             self._equal_errors_line(),
         )
         # The legend names the points next to which there is no room.
-        for point, shown in zip(points, is_labeled, strict=True):
-            if not shown:
+        for point, has_label in zip(points, is_labeled, strict=True):
+            if not has_label:
                 handles.append(point.handle)
                 labels.append(point.text.replace("\n", " "))
         format_ticks(axes, is_share=self._shows_shares)
@@ -417,19 +417,19 @@ class FrontierDisplay(BaseDisplay):
         """
         low, high = self._limits()
         max_distance = _MERGE_DISTANCE * (high - low)
-        merged = [_Solutions([], self.in_unit(self.pca_errors))]
+        entries = [_Solutions([], self.in_unit(self.pca_errors))]
         for name, squared_errors in self.solutions.items():
             errors = self.in_unit(squared_errors)
             overlapping = [
                 names
-                for names, position in merged
+                for names, position in entries
                 if (np.abs(errors - position) <= max_distance).all()
             ]
             if overlapping:
                 overlapping[0].append(name)
             else:
-                merged.append(_Solutions([name], errors))
-        return merged
+                entries.append(_Solutions([name], errors))
+        return entries
 
     def _limits(self) -> tuple[FloatArray, FloatArray]:
         """Axis limits that contain the frontier, PCA and the solutions that are not distant."""

@@ -192,10 +192,12 @@ class LoadingsDisplay(BaseDisplay):
 
     def to_columns(self) -> Mapping[str, Sequence[object]]:
         """Columns: feature, and the loadings of each component."""
-        shown = self.shown_features
-        columns: dict[str, list[object]] = {"feature": [self.features[j] for j in shown]}
+        selected_features = self.shown_features
+        columns: dict[str, list[object]] = {
+            "feature": [self.features[j] for j in selected_features]
+        }
         for i, loadings in enumerate(self.loadings):
-            columns[f"component {i + 1}"] = loadings[shown].tolist()
+            columns[f"component {i + 1}"] = loadings[selected_features].tolist()
         return columns
 
     def _draw(self, axes: Axes) -> Sequence[Axes]:

@@ -209,15 +209,15 @@ class MonitorDisplay(BaseDisplay):
         panel.axhline(1, color=FOREGROUND, linewidth=0.8, zorder=1)
         panel.plot(errors.looks, errors.values, color=MUTED, linewidth=1, zorder=2)
         is_unknown = np.isnan(errors.low)
-        shown = is_unknown
-        panel.plot(errors.looks[shown], errors.values[shown], **_UNKNOWN_MARKS, zorder=3)
+        mask = is_unknown
+        panel.plot(errors.looks[mask], errors.values[mask], **_UNKNOWN_MARKS, zorder=3)
         known = ~errors.is_alarm & ~is_unknown
-        for color, marker, shown in ((BLUE, "o", known), (VERMILION, "D", errors.is_alarm)):
-            looks = errors.looks[shown]
+        for color, marker, mask in ((BLUE, "o", known), (VERMILION, "D", errors.is_alarm)):
+            looks = errors.looks[mask]
             panel.vlines(
-                looks, errors.low[shown], errors.high[shown], color=color, alpha=0.5, zorder=2
+                looks, errors.low[mask], errors.high[mask], color=color, alpha=0.5, zorder=2
             )
-            panel.plot(looks, errors.values[shown], marker, color=color, markersize=5, zorder=3)
+            panel.plot(looks, errors.values[mask], marker, color=color, markersize=5, zorder=3)
 
     def _set_limits(self, panel: Axes) -> None:
         """Set limits that contain all values, and intervals unless they are very long."""

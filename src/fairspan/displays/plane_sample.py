@@ -140,14 +140,14 @@ class PlaneSampleAggregator:
         """Merge the results of two parts, and sample the points again; None is an empty part."""
         if left is None:
             return right
-        merged = PlaneSample(
+        both = PlaneSample(
             n_rows=left.n_rows + right.n_rows,
             moment_sums=left.moment_sums + right.moment_sums,
             priorities=np.concatenate([left.priorities, right.priorities]),
             group_codes=np.concatenate([left.group_codes, right.group_codes]),
             points=np.concatenate([left.points, right.points]),
         )
-        return merged.subsample(self.max_points)
+        return both.subsample(self.max_points)
 
     def _aggregate_block(
         self, block: RowBlock, encoder: LabelEncoder, rng: np.random.Generator

@@ -166,7 +166,7 @@ def pairs_to_compare(means: FloatArray, variances: FloatArray) -> IndexArray:
     while nearest:
         lengths = np.maximum(rounding, rounding[newest]) + np.abs(scaled - scaled[newest])
         distances = np.einsum("ij,ij->i", lengths, lengths).tolist()
-        nearest = {i: min(known, (distances[i], newest)) for i, known in nearest.items()}
+        nearest = {i: min(previous, (distances[i], newest)) for i, previous in nearest.items()}
         newest = min(nearest, key=nearest.__getitem__)
         pairs.append((nearest.pop(newest)[1], newest))
     return np.array(pairs, dtype=np.int64)

@@ -142,8 +142,8 @@ class ProblemFamily:
             is_full=unrestricted.n_features - forbidden.shape[1] <= unrestricted.n_components,
         )
         # Directions that every solution contains leave fewer components to choose.
-        chosen = replace(unrestricted, n_components=unrestricted.n_components - n_required)
-        problem = chosen.along(
+        remaining = replace(unrestricted, n_components=unrestricted.n_components - n_required)
+        problem = remaining.along(
             axes,
             second_moments=second_moments,
             embedding=Embedding(unrestricted, axes, fixed_errors, common_error),

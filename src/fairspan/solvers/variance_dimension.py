@@ -127,12 +127,12 @@ def _min_components(problem: Problem, min_variance_kept: float) -> int:
     for group in np.flatnonzero(has_variance):
         # The solvers of each dimension reuse the cached decomposition of each group.
         indicator = np.eye(len(traces))[group]
-        needed = _sufficient_components(problem, indicator, min_variance_kept)
-        n_components = max(n_components, needed)
+        min_components = _sufficient_components(problem, indicator, min_variance_kept)
+        n_components = max(n_components, min_components)
     equal_weights = np.zeros(len(traces))
     equal_weights[has_variance] = 1 / traces[has_variance]
-    needed = _sufficient_components(problem, equal_weights, min_variance_kept)
-    n_components = max(n_components, needed)
+    min_components = _sufficient_components(problem, equal_weights, min_variance_kept)
+    n_components = max(n_components, min_components)
     # The criterion divides by the variance of every group. With as many components as features,
     # nothing is left to find.
     if not has_variance.all() or n_components == problem.n_features:
@@ -141,8 +141,8 @@ def _min_components(problem: Problem, min_variance_kept: float) -> int:
         problem, n_components=n_components, criterion=MinimaxError(relative=True), limit=None
     )
     certificate = solve_exactly(least_kept, _WEIGHTS_TOL)
-    needed = _sufficient_components(problem, certificate.weights, min_variance_kept)
-    return max(n_components, needed)
+    min_components = _sufficient_components(problem, certificate.weights, min_variance_kept)
+    return max(n_components, min_components)
 
 
 def _sufficient_components(problem: Problem, weights: FloatArray, min_variance_kept: float) -> int:

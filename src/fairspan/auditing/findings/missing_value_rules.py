@@ -206,17 +206,17 @@ def _remedy_in_python(codes: Mapping[str, ColumnCodes], *, has_names: bool) -> s
 
     It is for a pandas frame, or for an array if features have no names.
     """
-    shown = dict(itertools.islice(codes.items(), _MAX_COLUMNS_SHOWN))
+    listed_codes = dict(itertools.islice(codes.items(), _MAX_COLUMNS_SHOWN))
     lists = {
         name: f"[{', '.join(f'{code:.15g}' for code in column_codes.codes)}]"
-        for name, column_codes in shown.items()
+        for name, column_codes in listed_codes.items()
     }
     if has_names:
         replacements = ", ".join(f"{name!r}: {values}" for name, values in lists.items())
         return f"with pandas X.replace({{{replacements}}}, np.nan)"
     steps = [
         f"X[np.isin(X[:, {column_codes.column}], {lists[name]}), {column_codes.column}] = np.nan"
-        for name, column_codes in shown.items()
+        for name, column_codes in listed_codes.items()
     ]
     # An array of integers cannot hold NaN.
     return f"in Python X = np.array(X, dtype=float); {'; '.join(steps)}"

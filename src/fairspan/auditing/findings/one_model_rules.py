@@ -60,17 +60,17 @@ def absent_groups(model: ModelResult) -> Iterator[Finding]:
 
 def distance_from_rank_bound(model: ModelResult) -> Iterator[Finding]:
     """FS211: the largest error of a model of others, and the bound for linear decoders."""
-    found = model.rank_bound
-    if found is None:
+    rank_bound = model.rank_bound
+    if rank_bound is None:
         return
     figures = {
-        "group": quote_group(found.group),
-        "error": ascii_share(found.largest_error),
+        "group": quote_group(rank_bound.group),
+        "error": ascii_share(rank_bound.largest_error),
         "numbers": to_ascii(format_count(model.n_components, "number")),
-        "bound": ascii_share(found.bound),
-        "excess": to_ascii(format_relative(max(found.excess, 0.0))),
+        "bound": ascii_share(rank_bound.bound),
+        "excess": to_ascii(format_relative(max(rank_bound.excess, 0.0))),
     }
-    yield make_finding("FS211", figures, model=model.name, groups=[found.group])
+    yield make_finding("FS211", figures, model=model.name, groups=[rank_bound.group])
 
 
 def lossless(model: ModelResult) -> Iterator[Finding]:

@@ -116,10 +116,10 @@ class GrassmannGeodesic:
         (p, d) array
             Orthonormal columns. If the root search does not converge, those of its last step.
         """
-        known = dict(enumerate(end_values))
+        values_at_ends = dict(enumerate(end_values))
 
         def value_at(t: float) -> float:
-            value = known[int(t)] if t in known else function(self.basis_at(t))
+            value = values_at_ends[int(t)] if t in values_at_ends else function(self.basis_at(t))
             return 0.0 if abs(value) <= tol else value
 
         t = scipy.optimize.brentq(
