@@ -97,14 +97,14 @@ def test_plain_pca_is_added_once_for_each_center(audited_models):
     assert list(audited_models) == [*MODELS, "PCA center=global", "PCA center=none"]
 
 
-def test_figures_against_numpy():
+def test_figures_agree_with_numpy():
     fair = fit_model()
     model = audit(fair, X, GROUPS, folds=None).models[0]
     for group in model.groups:
-        mine = X[group.group == GROUPS] - X.mean(axis=0)
-        eigenvalues = np.linalg.svd(mine, compute_uv=False) ** 2 / len(mine)
-        assert group.n_rows == len(mine)
-        assert group.proportion == pytest.approx(len(mine) / 150)
+        centered_rows = X[group.group == GROUPS] - X.mean(axis=0)
+        eigenvalues = np.linalg.svd(centered_rows, compute_uv=False) ** 2 / len(centered_rows)
+        assert group.n_rows == len(centered_rows)
+        assert group.proportion == pytest.approx(len(centered_rows) / 150)
         assert group.observed_total_variance == pytest.approx(eigenvalues.sum())
         assert group.observed_best_error == pytest.approx(eigenvalues[2:].sum())
         assert group.observed_loss == pytest.approx(
@@ -121,11 +121,11 @@ def test_figures_against_numpy():
 
 def test_group_center_is_evaluated_about_each_groups_own_mean():
     fair = fit_model(center="group")
-    mine, plain = audit(fair, X, GROUPS, folds=None).models
-    assert [group.observed_error.value for group in mine.groups] == pytest.approx(
+    fair_model, plain = audit(fair, X, GROUPS, folds=None).models
+    assert [group.observed_error.value for group in fair_model.groups] == pytest.approx(
         fair.group_errors_.tolist()
     )
-    # Plain PCA is still what scikit-learn fits on all rows, judged about the same points.
+    # Plain PCA is still what scikit-learn fits on all rows, evaluated about the same points.
     basis = PCA(2).fit(X).components_
     for group in plain.groups:
         rows = X[group.group == GROUPS]
@@ -136,8 +136,8 @@ def test_group_center_is_evaluated_about_each_groups_own_mean():
 
 def test_scaled_model_is_evaluated_in_scaled_units():
     fair = fit_model(scale=True)
-    mine, plain = audit(fair, X, GROUPS, folds=None).models
-    assert [group.observed_error.value for group in mine.groups] == pytest.approx(
+    fair_model, plain = audit(fair, X, GROUPS, folds=None).models
+    assert [group.observed_error.value for group in fair_model.groups] == pytest.approx(
         fair.group_errors_.tolist()
     )
     standardized = (X - X.mean(axis=0)) / X.std(axis=0)
@@ -146,7 +146,8 @@ def test_scaled_model_is_evaluated_in_scaled_units():
 
 
 def test_held_out_rows_use_the_training_mean():
-    fair, test = fit_model(), X[::3] + 0.5
+    fair = fit_model()
+    test = X[::3] + 0.5
     model = audit(fair, test, GROUPS[::3], folds=None).models[0]
     expected = reconstruction_errors(fair, test, GROUPS[::3])
     assert {g.group: g.observed_error.value for g in model.groups} == pytest.approx(expected)
@@ -186,13 +187,13 @@ def test_frame_is_the_data_and_printing_shows_one_table():
 
 def test_rounding_is_printed_as_zero():
     equal = fit_model(criterion="equal_error")
-    printed = audit({"equal": equal}, X, GROUPS, folds=None).table().to_text(80)
-    model = printed[printed.index("equal:") : printed.index("PCA:")]
-    shown = "largest difference in error between groups 0.0 % of the variance of all rows ("
-    assert shown in " ".join(model.split())
+    text = audit({"equal": equal}, X, GROUPS, folds=None).table().to_text(80)
+    model = text[text.index("equal:") : text.index("PCA:")]
+    sentence = "largest difference in error between groups 0.0 % of the variance of all rows ("
+    assert sentence in " ".join(model.split())
 
 
-def test_intersections():
+def test_groups_of_two_columns_are_their_intersections():
     second = np.tile(["x", "y", "y"], 50)
     table = np.column_stack([GROUPS, second])
     model = audit(PCA(1).fit(X), X, table, folds=None).models[0]
@@ -201,11 +202,11 @@ def test_intersections():
     ]  # fmt: skip
 
 
-def test_any_number_of_groups():
-    many = np.array([f"g{i % 7}" for i in range(150)])
-    total = FairPCA(2, criterion="total_error").fit(X, sensitive_features=many)
-    model = audit(total, X, many, folds=None).models[0]
-    expected = reconstruction_errors(PCA(2).fit(X), X, many)
+def test_any_number_of_groups_is_audited():
+    labels = np.array([f"g{i % 7}" for i in range(150)])
+    total = FairPCA(2, criterion="total_error").fit(X, sensitive_features=labels)
+    model = audit(total, X, labels, folds=None).models[0]
+    expected = reconstruction_errors(PCA(2).fit(X), X, labels)
     assert {g.group: g.observed_error.value for g in model.groups} == pytest.approx(expected)
     values = list(expected.values())
     assert model.observed_disparity.value == pytest.approx(max(values) - min(values))
@@ -218,8 +219,8 @@ def broken_rows():
 
 
 def moments_of(*labels):
-    chosen = np.isin(GROUPS, labels)
-    return GroupMoments.from_rows(X[chosen], GROUPS[chosen])
+    is_selected = np.isin(GROUPS, labels)
+    return GroupMoments.from_rows(X[is_selected], GROUPS[is_selected])
 
 
 @cache
@@ -273,28 +274,33 @@ def test_a_model_may_have_the_group_among_its_features():
     frame = pd.DataFrame(X, columns=list("vwxyz")).assign(sex=(GROUPS == "b").astype(float))
     model = PCA(2).fit(frame)
     by_name = audit(model, frame, "sex", folds=None).to_records()
-    beside = audit(model, frame, frame["sex"].to_numpy(), folds=None).to_records()
-    assert by_name == beside
+    by_labels = audit(model, frame, frame["sex"].to_numpy(), folds=None).to_records()
+    assert by_name == by_labels
 
 
 def test_pca_about_each_groups_own_mean_is_not_ordinary_pca():
     within = fit_model(criterion="total_error", center="group")
-    mine, plain = audit(within, X, GROUPS, folds=None).models
-    assert (mine.name, plain.name, mine.baseline) == ("total error", "PCA", "PCA")
-    assert mine.observed_total_error < plain.observed_total_error
+    within_model, plain = audit(within, X, GROUPS, folds=None).models
+    assert (within_model.name, plain.name, within_model.baseline) == ("total error", "PCA", "PCA")
+    assert within_model.observed_total_error < plain.observed_total_error
 
 
 @pytest.mark.slow
 def test_the_verdict_of_most_fold_assignments_is_reported():
-    rows, groups = X[::3], GROUPS[::3]
+    rows = X[::3]
+    groups = GROUPS[::3]
     axes = np.eye(5)[1:3]
-    found = audit(axes, rows, groups, folds=5, repeats=3)
-    alone = [audit(axes, rows, groups, folds=5, random_state=5 * i) for i in range(3)]
-    kinds = [each.verdict.kind for each in alone]
-    most = max(kinds, key=kinds.count)
-    verdict = found.verdict
-    assert (verdict.kind, verdict.n_agreeing, verdict.n_repeats) == (most, kinds.count(most), 3)
-    assert found.to_records() == alone[kinds.index(most)].to_records()
+    result = audit(axes, rows, groups, folds=5, repeats=3)
+    single_results = [audit(axes, rows, groups, folds=5, random_state=5 * i) for i in range(3)]
+    kinds = [single.verdict.kind for single in single_results]
+    majority = max(kinds, key=kinds.count)
+    verdict = result.verdict
+    assert (verdict.kind, verdict.n_agreeing, verdict.n_repeats) == (
+        majority,
+        kinds.count(majority),
+        3,
+    )
+    assert result.to_records() == single_results[kinds.index(majority)].to_records()
 
 
 @pytest.mark.slow
@@ -303,25 +309,26 @@ def test_a_verdict_counts_the_agreeing_fold_assignments():
     X[:60] = X[:60][:, [0, 2, 1, 3, 4, 5]]
     groups = np.repeat(["few", "many"], [60, 300])
     model = FairPCA(2).fit(X, sensitive_features=groups)
-    found = audit(model, X, groups, repeats=6)
+    result = audit(model, X, groups, repeats=6)
     # Seeds between are those of further assignments of one audit.
-    alone = [audit(model, X, groups, random_state=10 * number) for number in range(6)]
-    kinds = [each.verdict.kind for each in alone]
+    single_results = [audit(model, X, groups, random_state=10 * number) for number in range(6)]
+    kinds = [single.verdict.kind for single in single_results]
     assert len(set(kinds)) > 1
-    most = max(kinds, key=kinds.count)
-    assert (found.verdict.kind, found.verdict.n_agreeing, found.verdict.n_repeats) == (
-        most,
-        kinds.count(most),
+    majority = max(kinds, key=kinds.count)
+    assert (result.verdict.kind, result.verdict.n_agreeing, result.verdict.n_repeats) == (
+        majority,
+        kinds.count(majority),
         6,
     )
-    assert found.to_records() == alone[kinds.index(most)].to_records()
-    assert f"(in {kinds.count(most)} of 6 fold assignments)" in str(found.verdict)
-    once = audit(model, X, groups)
-    assert "assignments" not in str(once)
+    assert result.to_records() == single_results[kinds.index(majority)].to_records()
+    assert f"(in {kinds.count(majority)} of 6 fold assignments)" in str(result.verdict)
+    single_result = audit(model, X, groups)
+    assert "assignments" not in str(single_result)
 
 
 def test_repeats_need_rows_and_folds():
-    X, groups = np.eye(12), ["a", "b"] * 6
+    X = np.eye(12)
+    groups = ["a", "b"] * 6
     model = FairPCA(2).fit(X, sensitive_features=groups)
     with pytest.raises(IncompatibleParameters, match="repeats is 2, but folds is None"):
         audit(model, X, groups, folds=None, repeats=2)

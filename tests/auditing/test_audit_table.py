@@ -16,7 +16,7 @@ WIDE = "東京都世田谷区の住民の皆さん"
 
 
 def display_width(text):
-    return sum(1 + (east_asian_width(each) in "WF") for each in text)
+    return sum(1 + (east_asian_width(character) in "WF") for character in text)
 
 
 def test_findings_fit_and_the_codes_of_warnings_are_painted():
@@ -26,13 +26,13 @@ def test_findings_fit_and_the_codes_of_warnings_are_painted():
     for width in (80, 60):
         text = result.to_text(width)
         assert max(map(display_width, text.splitlines())) <= width
-    painted = result.to_text(
+    colored_text = result.to_text(
         80,
         lambda text, role: f"\x1b[1m{text}\x1b[0m" if role == "warning" else text,
     )  # fmt: skip
-    assert re.sub(r"\x1b\[\dm", "", painted) == str(result)
+    assert re.sub(r"\x1b\[\dm", "", colored_text) == str(result)
     codes = {finding.code for finding in result.findings if finding.severity == "warning"}
-    assert set(re.findall(r"\x1b\[1m(.*?)\x1b", painted)) == codes
+    assert set(re.findall(r"\x1b\[1m(.*?)\x1b", colored_text)) == codes
 
 
 ROWS = random_rows(0, n=60, p=4, groups=("a", "b", "c"))
@@ -44,7 +44,7 @@ def fair():
 
 
 @cache
-def audited():
+def audit_example():
     return audit(fair(), ROWS.X, ROWS.labels, folds=None)
 
 
@@ -52,8 +52,9 @@ def audited():
 def test_figures_are_those_of_the_table(quantity):
     from matplotlib.figure import Figure
 
-    picture = audited().plot(Figure().add_subplot(), quantity=quantity, unit="squared")
-    frame, table = picture.frame(), audited().frame()
+    picture = audit_example().plot(Figure().add_subplot(), quantity=quantity, unit="squared")
+    frame = picture.frame()
+    table = audit_example().frame()
     ends = [f"{quantity}{end}" for end in ("_low", "_high")] * (quantity == "observed_error")
     variances = ["observed_total_variance"] * (quantity != "observed_variance_kept")
     assert list(frame.columns) == ["model", "group", quantity, *ends, *variances]
@@ -88,9 +89,9 @@ def test_intervals_are_drawn_and_named_where_there_are_any():
 
     for quantity, has_intervals in (("observed_error", True), ("observed_variance_kept", False)):
         figure = Figure()
-        audited().plot(figure.add_subplot(), quantity=quantity)
-        written = [" ".join(text.get_text().split()) for text in figure.findobj(Text)]
-        assert any("95 % confidence intervals" in each for each in written) == has_intervals
+        audit_example().plot(figure.add_subplot(), quantity=quantity)
+        labels = [" ".join(text.get_text().split()) for text in figure.findobj(Text)]
+        assert any("95 % confidence intervals" in label for label in labels) == has_intervals
         assert not has_intervals or figure.findobj(LineCollection)
 
 
@@ -132,35 +133,37 @@ def test_no_figure_is_rounded_to_zero_next_to_its_interval(kind, folds):
     result = audit(FairPCA(2).fit(X, sensitive_features=groups), X, groups, folds=folds)
     errors = [group.observed_error for model in result.models for group in model.groups]
     frame = result.frame()
-    dumped = [each for model in result.to_dict()["models"] for each in model["groups"]]
-    drawn = result.plot(quantity="observed_error").frame()
+    group_records = [
+        group_record for model in result.to_dict()["models"] for group_record in model["groups"]
+    ]
+    plot_frame = result.plot(quantity="observed_error").frame()
     text = result.to_text(unit="squared")
     html = result.table("squared")._repr_html_()
     for i, error in enumerate(errors):
         assert error.low <= error.value <= error.high
-        for record in (frame.iloc[i], dumped[i], drawn.iloc[i]):
+        for record in (frame.iloc[i], group_records[i], plot_frame.iloc[i]):
             assert record["observed_error"] == error.value
             assert record["observed_error_low"] == error.low
         if folds is None and kind != "group":
             value = re.escape(f"{error.value:.4g}"[:4])
             low = re.escape(f"{error.low:.4g}"[:3])
-            shown = rf"\b0*{value}\d*\s+{low}"
-            assert re.search(shown, text), (shown, text)
+            pattern = rf"\b0*{value}\d*\s+{low}"
+            assert re.search(pattern, text), (pattern, text)
             assert f"{error.value:.4g}"[:4] in html
-    # On a terminal no figure stands outside of the interval beside it.
-    for shown in (text, str(result)):
-        beside = re.findall(rf"({NUMBER})(?: %)?\s+({NUMBER}) to\s+({NUMBER})", shown)
-        beside += re.findall(
-            rf"\bby ({NUMBER}) in\s+squared\s+units\s+\(({NUMBER})\s+to\s+({NUMBER})\)", shown
+    # On a terminal no figure stands outside of the interval next to it.
+    for displayed in (text, str(result)):
+        triples = re.findall(rf"({NUMBER})(?: %)?\s+({NUMBER}) to\s+({NUMBER})", displayed)
+        triples += re.findall(
+            rf"\bby ({NUMBER}) in\s+squared\s+units\s+\(({NUMBER})\s+to\s+({NUMBER})\)", displayed
         )
-        assert beside
-        for value, low, high in (map(float, each) for each in beside):
+        assert triples
+        for value, low, high in (map(float, triple) for triple in triples):
             assert value or low <= 0 <= high
             assert folds is not None or low <= value <= high
 
 
 @cache
-def cross_fitted():
+def audit_with_folds():
     return audit(fair(), ROWS.X, ROWS.labels)
 
 
@@ -171,25 +174,28 @@ def rows_of(table):
 
 
 def test_tables_show_shares_of_the_variance_of_each_group():
-    result = cross_fitted()
+    result = audit_with_folds()
     groups = [group for model in result.models for group in model.groups]
-    shares, squares = result.table(), result.table(unit="squared")
-    for group, shown, squared in zip(groups, rows_of(shares), rows_of(squares), strict=True):
+    shares = result.table()
+    squares = result.table(unit="squared")
+    for group, share_row, squared_row in zip(
+        groups, rows_of(shares), rows_of(squares), strict=True
+    ):
         loss = group.expected_loss
-        percent, unit = shown["expected loss 95 % interval"].text.split()
+        percent, unit = share_row["expected loss 95 % interval"].text.split()
         assert unit == "%"
         assert float(percent.replace("\u2212", "-")) == pytest.approx(
             100 * loss.value / group.observed_total_variance, abs=0.05
         )
-        ends = shown["expected loss 95 % interval"].detail.replace("\u2212", "-").split()
+        ends = share_row["expected loss 95 % interval"].detail.replace("\u2212", "-").split()
         assert [float(ends[0]), float(ends[2])] == pytest.approx(
             [100 * end / group.observed_total_variance for end in (loss.low, loss.high)], abs=0.05
         )
-        error = float(shown["expected error"].text.split()[0])
+        error = float(share_row["expected error"].text.split()[0])
         assert error == pytest.approx(
             100 * group.expected_error.value / group.observed_total_variance, abs=0.05
         )
-        assert float(squared["expected error"].text) == pytest.approx(
+        assert float(squared_row["expected error"].text) == pytest.approx(
             group.expected_error.value, rel=1e-3
         )
     with pytest.raises(InvalidParameter, match="percent"):
@@ -197,7 +203,7 @@ def test_tables_show_shares_of_the_variance_of_each_group():
 
 
 def test_uninformative_columns_are_omitted():
-    clear = cross_fitted()
+    clear = audit_with_folds()
     headings = [column.heading for column in clear.table().columns]
     assert headings[-1] == "state"
     assert "effective rows" not in headings
@@ -207,8 +213,8 @@ def test_uninformative_columns_are_omitted():
     groups = np.tile(["a", "b"], 200)
     weights = np.where(np.arange(400) < 40, 100.0, 1.0)
     weighted = audit(np.eye(4)[:2], X, groups, sample_weight=weights)
-    shown = rows_of(weighted.table())
-    for row, group in zip(shown, weighted.models[0].groups, strict=True):
+    table_rows = rows_of(weighted.table())
+    for row, group in zip(table_rows, weighted.models[0].groups, strict=True):
         assert row["effective rows"].text == f"{group.n_effective:.0f}"
         gap = group.eigenvalue_gap
         assert row["eigenvalue gap"].text == f"{gap.value / gap.standard_error:.1f} s.e."
@@ -220,8 +226,8 @@ def test_a_difference_names_the_larger_group_and_has_the_sign_of_its_interval():
     groups = np.tile(["a", "b"], 200)
     for larger in ("a", "b"):
         scaled = X * np.where(groups == larger, 2, 1)[:, None]
-        found = audit(np.eye(3)[:1], scaled, groups, folds=None)
-        heading = dict(found.table(unit="squared").sections)[0]
+        result = audit(np.eye(3)[:1], scaled, groups, folds=None)
+        heading = dict(result.table(unit="squared").sections)[0]
         smaller = "b" if larger == "a" else "a"
         words = f"error of {larger} larger than of {smaller} by"
         pattern = rf"{words} ({NUMBER}) in squared units \(({NUMBER}) to\s({NUMBER})\)"
@@ -231,6 +237,6 @@ def test_a_difference_names_the_larger_group_and_has_the_sign_of_its_interval():
         assert value == pytest.approx(abs(errors[0] - errors[1]), rel=1e-3)
         assert 0 < low < value < high
         # Errors of two groups are compared in one unit, also as shares.
-        heading = dict(found.table().sections)[0]
-        share = 100 * value / found.models[0].total_variance
+        heading = dict(result.table().sections)[0]
+        share = 100 * value / result.models[0].total_variance
         assert f"{words} {share:.1f} % of the variance of all rows (" in heading

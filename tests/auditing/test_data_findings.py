@@ -17,10 +17,10 @@ X = RNG.standard_normal((300, 4))
 GROUPS = np.repeat(["a", "b"], 150)
 
 
-def find(code, models, *arguments, **named):
+def find(code, models, *arguments, **options):
     """Return the findings of one code; those about the data need no cross-fitting."""
-    findings = audit(models, *arguments, folds=None, **named).findings
-    return [each for each in findings if each.code == code]
+    findings = audit(models, *arguments, folds=None, **options).findings
+    return [finding for finding in findings if finding.code == code]
 
 
 def audit_frame(code, rows, groups, **settings):
@@ -35,8 +35,8 @@ def with_column(values, name="SEX"):
 def find_in_real_data(name, code, d=2, without=(), **settings):
     """A finding of a real data set, from its moments."""
     rows = real_data.load(name)
-    kept = [i for i, each in enumerate(rows.feature_names) if each not in without]
-    frame = pd.DataFrame(rows.X[:, kept], columns=[rows.feature_names[i] for i in kept])
+    columns = [i for i, feature in enumerate(rows.feature_names) if feature not in without]
+    frame = pd.DataFrame(rows.X[:, columns], columns=[rows.feature_names[i] for i in columns])
     moments = GroupMoments.from_rows(frame, rows.groups)
     return find(code, FairPCA(d, **settings).fit_moments(moments), moments=moments)
 
@@ -76,15 +76,15 @@ def test_one_of_two_crossed_attributes_is_named():
     assert finding.columns == ("SEX",)
 
 
-@pytest.mark.parametrize(("within", "named"), [(0.01, True), (0.03, False)])
-def test_nearly_constant_is_less_than_two_percent_of_the_variance(within, named):
+@pytest.mark.parametrize(("within", "is_reported"), [(0.01, True), (0.03, False)])
+def test_nearly_constant_is_less_than_two_percent_of_the_variance(within, is_reported):
     noise = RNG.standard_normal(300)
     for group in ("a", "b"):
-        own = np.flatnonzero(group == GROUPS)
-        noise[own] = (noise[own] - noise[own].mean()) / noise[own].std()
+        group_rows = np.flatnonzero(group == GROUPS)
+        noise[group_rows] = (noise[group_rows] - noise[group_rows].mean()) / noise[group_rows].std()
     between = np.where(GROUPS == "a", 1.0, -1.0)
     column = np.sqrt(1 - within) * between + np.sqrt(within) * noise
-    assert bool(audit_frame("FS401", with_column(column), GROUPS)) == named
+    assert bool(audit_frame("FS401", with_column(column), GROUPS)) == is_reported
 
 
 def test_a_constant_column_and_many_groups_of_two_rows_are_not_the_group():
@@ -141,7 +141,8 @@ COLUMNS = {
 
 @pytest.mark.parametrize("parts", [None, [150], [40, 150, 299]])
 def test_columns_whose_values_differ_and_are_in_order_are_named(parts, tmp_path):
-    rows, groups = pd.DataFrame(COLUMNS), np.resize(["a", "b"], 300)
+    rows = pd.DataFrame(COLUMNS)
+    groups = np.resize(["a", "b"], 300)
     model = PCA(1).fit(rows.to_numpy())
     if parts is None:
         [finding] = find("FS402", model, rows, groups)
@@ -158,7 +159,8 @@ def test_a_shuffled_column_that_is_named_like_an_identifier_is_named():
     names = ["patient_id", "PatientID", "caseId", "fluid", "idle", "humidity", "id_repeated"]
     rows = pd.DataFrame({name: RNG.permutation(300).astype(float) for name in names})
     rows["id_repeated"] //= 2
-    model, groups = PCA(1).fit(rows.to_numpy()), np.resize(["a", "b"], 300)
+    model = PCA(1).fit(rows.to_numpy())
+    groups = np.resize(["a", "b"], 300)
     [finding] = find("FS402", model, rows, groups)
     assert finding.columns == ("patient_id", "PatientID", "caseId")
     assert finding.qualifies_verdict
@@ -179,14 +181,14 @@ def test_the_order_is_unknown_with_few_rows_shuffled_parts_or_moments(tmp_path):
 # One feature with most of the variance
 
 
-@pytest.mark.parametrize(("share", "named"), [(0.61, True), (0.59, False)])
-def test_a_column_with_most_of_the_variance_is_named_unless_scaled(share, named):
+@pytest.mark.parametrize(("share", "is_reported"), [(0.61, True), (0.59, False)])
+def test_a_column_with_most_of_the_variance_is_named_unless_scaled(share, is_reported):
     flat = (X - X.mean(axis=0)) / X.std(axis=0)
     rows = flat * np.sqrt([share, *[(1 - share) / 3] * 3])
-    assert bool(find("FS403", PCA(1).fit(rows), rows, GROUPS)) == named
+    assert bool(find("FS403", PCA(1).fit(rows), rows, GROUPS)) == is_reported
     scaled = FairPCA(1, scale=True).fit(rows, sensitive_features=GROUPS)
     assert not find("FS403", scaled, rows, GROUPS)
-    if named:
+    if is_reported:
         [finding] = find("FS403", {"mine": PCA(1).fit(rows), "s": scaled}, rows, GROUPS)
         assert "feature x0 accounts for 61.0 %" in finding.message
         assert "mine does not scale" in finding.message
@@ -194,14 +196,14 @@ def test_a_column_with_most_of_the_variance_is_named_unless_scaled(share, named)
 
 
 @pytest.mark.parametrize(
-    ("n_features", "share", "named"),
+    ("n_features", "share", "is_reported"),
     [(2, 0.81, True), (2, 0.79, False), (3, 0.68, True), (3, 0.65, False)],
 )
-def test_one_of_two_or_three_columns_may_have_more_of_the_variance(n_features, share, named):
+def test_one_of_two_or_three_columns_may_have_more_of_the_variance(n_features, share, is_reported):
     flat = (X - X.mean(axis=0)) / X.std(axis=0)
     other_shares = [(1 - share) / (n_features - 1)] * (n_features - 1)
     rows = flat[:, :n_features] * np.sqrt([share, *other_shares])
-    assert bool(find("FS403", PCA(1).fit(rows), rows, GROUPS)) == named
+    assert bool(find("FS403", PCA(1).fit(rows), rows, GROUPS)) == is_reported
 
 
 def test_nearly_all_is_not_called_all():
@@ -213,13 +215,13 @@ def test_nearly_all_is_not_called_all():
 
 def test_variance_is_measured_about_the_models_center():
     rows = X + np.array([100, 0, 0, 0])
-    for center, named in (("global", False), ("group", False), ("none", True)):
+    for center, is_reported in (("global", False), ("group", False), ("none", True)):
         fair = FairPCA(1, center=center).fit(rows, sensitive_features=GROUPS)
-        assert bool(find("FS403", fair, rows, GROUPS)) == named
+        assert bool(find("FS403", fair, rows, GROUPS)) == is_reported
     apart = X + np.where(GROUPS == "a", 100, 0)[:, None] * [1, 0, 0, 0]
-    for center, named in (("global", True), ("group", False)):
+    for center, is_reported in (("global", True), ("group", False)):
         fair = FairPCA(1, center=center).fit(apart, sensitive_features=GROUPS)
-        assert bool(find("FS403", fair, apart, GROUPS)) == named
+        assert bool(find("FS403", fair, apart, GROUPS)) == is_reported
 
 
 def test_single_columns_and_rows_without_variance_have_no_findings():
@@ -251,7 +253,7 @@ def test_an_indicator_that_makes_no_component_is_not_named():
 
 
 @pytest.mark.long
-def test_real_indicators_of_countries():
+def test_rare_indicators_of_countries_are_named_where_features_are_scaled():
     [finding] = find_in_real_data("adult_train:group__race", "FS404", d=8, scale=True)
     assert "country=Laos" in finding.columns
     assert not find_in_real_data("adult_train:group__race", "FS404", d=8, scale=False)
@@ -262,7 +264,7 @@ def test_real_indicators_of_countries():
 
 
 @pytest.mark.parametrize(
-    ("labels", "named"),
+    ("labels", "similar_labels"),
     [
         ([" Female", "female"], (" Female", "female")),
         (["female", "female\t"], ("female", "female\t")),
@@ -273,10 +275,10 @@ def test_real_indicators_of_countries():
         ([True, False], ()),
     ],
 )
-def test_labels_that_differ_only_by_case_or_blanks(labels, named):
+def test_labels_that_differ_only_by_case_or_blanks_are_reported(labels, similar_labels):
     groups = np.array(labels, dtype=object)[np.arange(300) % 2].tolist()
     findings = find("FS405", PCA(1).fit(X), X, groups)
-    assert tuple(label for each in findings for label in each.groups) == named
+    assert tuple(label for finding in findings for label in finding.groups) == similar_labels
 
 
 def test_labels_of_crossed_attributes_are_compared_part_by_part():
@@ -286,11 +288,11 @@ def test_labels_of_crossed_attributes_are_compared_part_by_part():
     assert "'F / old' and 'f / old'" in finding.message
 
 
-def test_many_groups_of_few_rows():
+def test_many_groups_of_few_rows_are_reported():
     rows = RNG.standard_normal((4200, 3))
-    for n_groups, named in ((20, False), (21, False), (60, True)):
+    for n_groups, is_reported in ((20, False), (21, False), (60, True)):
         groups = np.arange(4200) % n_groups
-        assert bool(find("FS406", PCA(1).fit(rows), rows, groups)) == named
+        assert bool(find("FS406", PCA(1).fit(rows), rows, groups)) == is_reported
     half = np.r_[np.arange(11 * 99) % 11, 11 + np.arange(4200 - 11 * 99) % 10]
     [finding] = find("FS406", PCA(1).fit(rows), rows, half)
     assert "21 groups, 11 of them" in finding.message
@@ -305,7 +307,7 @@ def test_findings_about_the_data_come_first_in_the_order_of_their_codes_and_the_
     with pytest.warns(FairspanWarning, match="unify them"):
         models = [FairPCA(1).fit(rows, sensitive_features=labels) for _ in range(2)]
     results = [audit(model, rows, labels, folds=None) for model in models]
-    codes = [each.code for each in results[0].findings]
+    codes = [finding.code for finding in results[0].findings]
     assert codes[:3] == ["FS401", "FS403", "FS405"]
     assert results[0].findings == results[1].findings
     assert json.loads(json.dumps(results[0].to_dict()))["findings"][0]["columns"] == ["SEX"]
@@ -316,8 +318,8 @@ def test_rows_that_stand_for_their_matrices_give_the_same_findings():
     rows = np.column_stack([X, column])
     thin = np.hstack([rows, np.zeros((300, 600))])
     dense = audit(np.eye(605)[:1], moments=GroupMoments.from_rows(thin, GROUPS)).findings
-    assert [each.code for each in dense][:2] == ["FS401", "FS403"]
+    assert [finding.code for finding in dense][:2] == ["FS401", "FS403"]
     for source in (thin, sparse.csr_matrix(np.hstack([thin, np.zeros((300, 1000))]))):
         axis = np.eye(source.shape[1])[:1]
-        codes = [each.code for each in audit(axis, source, GROUPS, folds=None).findings]
+        codes = [finding.code for finding in audit(axis, source, GROUPS, folds=None).findings]
         assert codes[:2] == ["FS401", "FS403"]

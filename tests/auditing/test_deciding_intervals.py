@@ -19,7 +19,7 @@ def draw_rows(rng, has_tails):
 
 
 def explains_state(group):
-    """Whether interval and reason explain the state."""
+    """Return whether interval and reason explain the state."""
     threshold = MATERIALITY * group.observed_total_variance
     loss = group.expected_loss
     if group.state in ("harmed", "minor"):
@@ -35,15 +35,17 @@ def explains_state(group):
 def test_the_interval_that_is_reported_decides(seed, has_tails):
     rng = np.random.default_rng(seed)
     X, groups = draw_rows(rng, has_tails)
-    found = fs.audit(fs.FairPCA(2).fit(X, sensitive_features=groups), X, groups)
-    for model in found.models:
+    result = fs.audit(fs.FairPCA(2).fit(X, sensitive_features=groups), X, groups)
+    for model in result.models:
         assert [group.group for group in model.groups if not explains_state(group)] == []
 
 
 def test_a_table_says_why_an_interval_above_zero_is_inconclusive():
     rng = np.random.default_rng(0)
     X = rng.standard_t(1.5, (300, 4)) * [4, 2, 1, 1]
-    found = fs.audit(fs.FairPCA(1).fit(X, sensitive_features=["a", "b"] * 150), X, ["a", "b"] * 150)
-    reasons = {group.state_reason for model in found.models for group in model.groups}
+    result = fs.audit(
+        fs.FairPCA(1).fit(X, sensitive_features=["a", "b"] * 150), X, ["a", "b"] * 150
+    )
+    reasons = {group.state_reason for model in result.models for group in model.groups}
     assert "heavy-tailed losses" in reasons
-    assert "(heavy-tailed losses)" in found.table().caption
+    assert "(heavy-tailed losses)" in result.table().caption

@@ -13,7 +13,7 @@ from known_verdicts import harmed_minority
 
 
 @cache
-def audited():
+def audit_example():
     X, groups = harmed_minority()
     models = {
         name: FairPCA(3, criterion=name).fit(X, sensitive_features=groups)
@@ -23,7 +23,7 @@ def audited():
 
 
 def test_effects_are_the_changes_in_error_as_shares_of_the_variance():
-    result = audited()
+    result = audit_example()
     table = result.decision_table()
     names = [cell.text for cell in table.columns[0].cells]
     by_name = {model.name: model for model in result.models}
@@ -41,25 +41,30 @@ def test_effects_are_the_changes_in_error_as_shares_of_the_variance():
         assert cell.sort_value == pytest.approx(change.value / fair.observed_total_variance)
         assert cell.attributes["data-state"] == fair.state
         # The state is that of the loss, which is printed next to it.
-        word, left, _, state = cell.detail.replace("\xa0", " ").split(" ", 3)
+        word, loss_text, _, state = cell.detail.replace("\xa0", " ").split(" ", 3)
         assert (word, state) == ("loss", fair.state)
         left_share = fair.expected_loss.value / fair.observed_total_variance
-        assert float(left) == pytest.approx(100 * left_share, abs=0.05)
+        assert float(loss_text) == pytest.approx(100 * left_share, abs=0.05)
         assert change.low > 0 or change.high < 0
         is_material = abs(change.value) > 0.01 * fair.observed_total_variance
-        outcome = "gain" if change.high < 0 else "cost" if is_material else "small cost"
+        cost = "cost" if is_material else "small cost"
+        outcome = "gain" if change.high < 0 else cost
         assert cell.attributes["data-outcome"] == outcome
         change_text, word = cell.text.replace("\u2212", "-").split(": ")
         assert word == outcome
-        printed = re.fullmatch(r"change (\S+)\s% \((\S+)\sto\s(\S+)\)", change_text).groups()
-        for text, value in zip(printed, (change.value, change.low, change.high), strict=True):
+        displayed_values = re.fullmatch(
+            r"change (\S+)\s% \((\S+)\sto\s(\S+)\)", change_text
+        ).groups()
+        for text, value in zip(
+            displayed_values, (change.value, change.low, change.high), strict=True
+        ):
             share = 100 * value / fair.observed_total_variance
             assert text[0] == ("+" if value > 0 else "-")
             assert float(text) == pytest.approx(share, abs=0.05)
 
 
 def test_the_table_comes_before_all_others_and_fits_the_terminal():
-    result = audited()
+    result = audit_example()
     for width in (80, 50):
         text = result.to_text(width)
         assert max(map(display_width, text.splitlines())) <= width

@@ -28,7 +28,8 @@ def audit_frame_moments(frame, **options):
 
 
 def audit_arrays(frame, **options):
-    X, groups = frame[FEATURES].to_numpy(), frame["g"].to_numpy()
+    X = frame[FEATURES].to_numpy()
+    groups = frame["g"].to_numpy()
     weights = frame["weight"].to_numpy(dtype=float)
     return audit(model(), X, groups, sample_weight=weights, on_missing="drop", **options)
 
@@ -46,43 +47,49 @@ def figures(result):
 
 
 @pytest.mark.parametrize(
-    "read",
+    "run_audit",
     [audit_frame_moments, audit_arrays, pytest.param(audit_polars_frame, marks=pytest.mark.slow)],
 )
-def test_rows_that_were_dropped_decide_no_figure_without_folds(read):
-    some, complete = draw_people()
-    here, there = read(some, folds=None), read(complete, folds=None)
-    assert_close(here, there)
-    assert here.rows.n_dropped == len(some) - len(complete)
-    assert there.rows.n_dropped == 0
-    assert [each.kind for each in here.verdicts] == [each.kind for each in there.verdicts]
+def test_rows_that_were_dropped_decide_no_figure_without_folds(run_audit):
+    incomplete, complete = draw_people()
+    result = run_audit(incomplete, folds=None)
+    reference = run_audit(complete, folds=None)
+    assert_close(result, reference)
+    assert result.rows.n_dropped == len(incomplete) - len(complete)
+    assert reference.rows.n_dropped == 0
+    assert [verdict.kind for verdict in result.verdicts] == [
+        verdict.kind for verdict in reference.verdicts
+    ]
 
 
 def assert_close(left, right):
-    for mine, theirs in zip(figures(left), figures(right), strict=True):
-        for one, other in zip(mine, theirs, strict=True):
+    for left_figures, right_figures in zip(figures(left), figures(right), strict=True):
+        for one, other in zip(left_figures, right_figures, strict=True):
             assert one == (pytest.approx(other, rel=1e-10) if isinstance(one, float) else other)
 
 
 def test_clusters_that_were_dropped_decide_no_figure():
-    here, there = (
+    result, reference = (
         audit_frame_moments(table, clusters="person", folds=5) for table in draw_people()
     )
-    assert_close(here, there)
+    assert_close(result, reference)
 
 
 @pytest.mark.parametrize("source", SOURCES)
 def test_figures_with_dropped_rows_do_not_depend_on_the_source(source, tmp_path):
-    here, there = cached_frame_audit(), audit_frame_moments(source(tmp_path), folds=5)
-    assert_close(here, there)
-    some, complete = draw_people()
-    assert here.rows.n_dropped == there.rows.n_dropped == len(some) - len(complete)
+    reference = cached_frame_audit()
+    result = audit_frame_moments(source(tmp_path), folds=5)
+    assert_close(reference, result)
+    incomplete, complete = draw_people()
+    assert reference.rows.n_dropped == result.rows.n_dropped == len(incomplete) - len(complete)
 
 
 class RowsInBlocks:
     """The table as a source of another package, in blocks of 90 rows."""
 
-    feature_names, n_features, n_rows = tuple(FEATURES), len(FEATURES), None
+    feature_names = tuple(FEATURES)
+    n_features = len(FEATURES)
+    n_rows = None
 
     def select_features(self, names):
         assert names == self.feature_names
@@ -101,9 +108,9 @@ def test_rows_of_another_package_have_the_same_folds():
 
 
 def test_faults_are_named_by_their_place_in_the_table():
-    some, _ = draw_people()
-    wrong = some.copy()
-    row = int(np.flatnonzero(some.notna().all(axis=1))[-1])
+    incomplete, _ = draw_people()
+    wrong = incomplete.copy()
+    row = int(np.flatnonzero(incomplete.notna().all(axis=1))[-1])
     wrong.loc[row, "x"] = np.inf
     with pytest.raises(ValueError, match=rf"row {row + 1} "):
         audit_frame_moments(wrong)

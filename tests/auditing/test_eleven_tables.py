@@ -20,16 +20,17 @@ CASES = [
 
 @pytest.mark.parametrize("case", CASES)
 def test_verdict_and_recommendation_are_true(case):
-    checked = audit_drawn_table(case.make(np.random.default_rng(0)))
-    verdict, recommendation = checked.audit.verdict, checked.recommendation
-    assert list(checked.false_claims()) == []
+    outcome = audit_drawn_table(case.make(np.random.default_rng(0)))
+    verdict = outcome.audit.verdict
+    recommendation = outcome.recommendation
+    assert list(outcome.false_claims()) == []
     assert verdict.kind in case.kinds
     assert recommendation.model in case.recommended
-    codes = {finding.code for finding in checked.audit.findings}
+    codes = {finding.code for finding in outcome.audit.findings}
     if case.findings:
         # The verdict is qualified by what is found, and states the remedy of the first finding.
-        named = {code for code in case.findings & codes if f"({code})" in verdict.summary}
-        assert named
-        first = next(finding for finding in checked.audit.findings if finding.code in named)
+        stated_codes = {code for code in case.findings & codes if f"({code})" in verdict.summary}
+        assert stated_codes
+        first = next(finding for finding in outcome.audit.findings if finding.code in stated_codes)
         stated_remedy = first.stated_remedy or first.remedy
         assert stated_remedy[1:] in verdict.recommendation

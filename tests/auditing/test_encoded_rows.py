@@ -37,9 +37,9 @@ def fair_pipeline(table, first, *last):
     return pipeline.fit(table, y, fairpca__sensitive_features=table["region"])
 
 
-def figures(found):
+def figures(result):
     """Observed errors and expected losses of all models and groups."""
-    groups = [group for model in found.models for group in model.groups]
+    groups = [group for model in result.models for group in model.groups]
     return [(group.observed_error.value, group.expected_loss.value) for group in groups]
 
 
@@ -47,18 +47,18 @@ def figures(found):
 def test_an_audit_on_raw_rows_is_one_of_the_later_steps_on_encoded_rows(last):
     table = loans()
     pipeline = fair_pipeline(table, encoder(), *last)
-    found = audit({"fair": pipeline}, table, table["region"])
+    result = audit({"fair": pipeline}, table, table["region"])
     reference = audit({"fair": pipeline[1]}, pipeline[0].transform(table), table["region"])
-    np.testing.assert_allclose(figures(found), figures(reference), rtol=1e-9)
-    assert found.verdict.kind == reference.verdict.kind
-    assert [model.name for model in found.models] == ["fair", "PCA"]
+    np.testing.assert_allclose(figures(result), figures(reference), rtol=1e-9)
+    assert result.verdict.kind == reference.verdict.kind
+    assert [model.name for model in result.models] == ["fair", "PCA"]
 
 
 def test_groups_clusters_and_weights_may_be_columns_of_the_raw_rows():
     table = loans().assign(person=np.arange(400) // 2, weight=np.linspace(1, 2, 400))
     pipeline = fair_pipeline(table[[*NUMBERS, "job", "region"]], encoder())
-    named = audit(pipeline, table, "region", clusters="person", sample_weight="weight", folds=5)
-    passed = audit(
+    by_name = audit(pipeline, table, "region", clusters="person", sample_weight="weight", folds=5)
+    by_arrays = audit(
         pipeline,
         table,
         table["region"],
@@ -66,7 +66,7 @@ def test_groups_clusters_and_weights_may_be_columns_of_the_raw_rows():
         sample_weight=table["weight"],
         folds=5,
     )
-    np.testing.assert_allclose(figures(named), figures(passed), rtol=1e-9)
+    np.testing.assert_allclose(figures(by_name), figures(by_arrays), rtol=1e-9)
     crossed = audit(pipeline, table, ["region"], folds=None)
     assert len(crossed.models[0].groups) == 2
 
@@ -76,9 +76,9 @@ def test_findings_name_the_encoded_columns():
     table.loc[17, "age"] = 1e6
     pipeline = fair_pipeline(table, encoder())
     [finding] = [
-        each
-        for each in audit(pipeline, table, "region", folds=None).findings
-        if each.code == "FS109"
+        finding
+        for finding in audit(pipeline, table, "region", folds=None).findings
+        if finding.code == "FS109"
     ]
     assert finding.columns == ("numbers__age",)
     assert "row 18, numbers__age " in finding.message
@@ -87,8 +87,8 @@ def test_findings_name_the_encoded_columns():
 def test_pipelines_with_equal_encoders_are_compared():
     table = loans()
     plain = make_pipeline(encoder(), PCA(2)).fit(table)
-    found = audit({"fair": fair_pipeline(table, encoder()), "plain": plain}, table, "region")
-    fair, plain, _ = found.models
+    result = audit({"fair": fair_pipeline(table, encoder()), "plain": plain}, table, "region")
+    fair, plain, _ = result.models
     assert (fair.name, plain.name) == ("fair", "plain")
     assert plain.groups[0].observed_error.value > 0
 
@@ -100,9 +100,9 @@ def test_pipelines_with_other_encoders_are_refused():
         "fair": fair_pipeline(table, encoder()),
         "other": fair_pipeline(table, encoder(transformer_weights=weights)),
     }
-    with pytest.raises(InvalidInput, match=r"'fair' encode.* 'other' does not") as refused:
+    with pytest.raises(InvalidInput, match=r"'fair' encode.* 'other' does not") as error:
         audit(models, table, "region")
-    assert "model[1:]" in str(refused.value)
+    assert "model[1:]" in str(error.value)
 
 
 def test_models_with_and_without_an_encoder_are_refused_together():
@@ -123,8 +123,8 @@ def test_sparse_encoded_rows_are_audited():
     )
     pipeline = make_pipeline(sparse_encoder, FairPCA(2))
     pipeline.fit(table, fairpca__sensitive_features=table["region"])
-    found = audit({"one": pipeline, "two": pipeline}, table, "region", folds=None)
-    first, second, _ = found.models
+    result = audit({"one": pipeline, "two": pipeline}, table, "region", folds=None)
+    first, second, _ = result.models
     assert first.groups[0].observed_error == second.groups[0].observed_error
 
 
@@ -141,17 +141,19 @@ def test_rows_in_a_file_are_not_encoded(tmp_path):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("held_out", [False, True])
-def test_a_report_on_raw_rows_is_one_of_the_later_steps_on_encoded_rows(held_out, tmp_path):
-    table, other = loans(), loans(500)[100:]
+@pytest.mark.parametrize("is_held_out", [False, True])
+def test_a_report_on_raw_rows_is_one_of_the_later_steps_on_encoded_rows(is_held_out, tmp_path):
+    table = loans()
+    other = loans(500)[100:]
     pipeline = fair_pipeline(table, encoder())
-    later, encode = pipeline[1], pipeline[0].transform
+    later = pipeline[1]
+    encode = pipeline[0].transform
     settings = {"n_components": 2, "compare": [], "folds": 5}
-    test = (other, "region") if held_out else None
+    test = (other, "region") if is_held_out else None
     of_raw_rows = write_report(
         tmp_path / "raw.html", table, "region", models={"m": pipeline}, test=test, **settings
     )
-    test = (encode(other), other["region"]) if held_out else None
+    test = (encode(other), other["region"]) if is_held_out else None
     reference = write_report(
         tmp_path / "encoded.html",
         encode(table),
@@ -161,9 +163,11 @@ def test_a_report_on_raw_rows_is_one_of_the_later_steps_on_encoded_rows(held_out
         **settings,
     )
     for facts in (of_raw_rows, reference):
-        assert facts["user_models"]["held_out"] is held_out
-    for mine, known in zip(of_raw_rows["models"], reference["models"], strict=True):
-        assert mine["observed_total_error"] == pytest.approx(known["observed_total_error"])
+        assert facts["user_models"]["held_out"] is is_held_out
+    for model_facts, expected in zip(of_raw_rows["models"], reference["models"], strict=True):
+        assert model_facts["observed_total_error"] == pytest.approx(
+            expected["observed_total_error"]
+        )
     first, second = (
         [
             group["expected_loss"]

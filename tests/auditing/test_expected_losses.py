@@ -61,7 +61,8 @@ def test_a_bare_basis_is_evaluated_as_by_hand(weighted):
 @parametrize_diagonal(center=["global", "group", "none"], scale=[False, True])
 def test_held_out_rows_are_evaluated_about_the_models_own_center(center, scale):
     X, groups, _ = make_case(1_600)
-    train, test = slice(0, 700), slice(700, None)
+    train = slice(0, 700)
+    test = slice(700, None)
     model = fs.FairPCA(3, center=center, scale=scale).fit(
         X[train], sensitive_features=groups[train]
     )
@@ -79,8 +80,9 @@ def test_held_out_rows_are_evaluated_about_the_models_own_center(center, scale):
 def test_ordinary_pca_of_the_same_rows_is_fitted_again_without_each_fold(n_folds):
     X, groups, _ = make_case()
     folds = Folds(n_folds, 0).folds_of_positions(np.arange(len(X)))
-    model, basis = PCA(3).fit(X), PCA(3).fit(X).components_.T
-    again = [PCA(3).fit(X[folds != fold]).components_.T for fold in range(n_folds)]
+    model = PCA(3).fit(X)
+    basis = PCA(3).fit(X).components_.T
+    refits = [PCA(3).fit(X[folds != fold]).components_.T for fold in range(n_folds)]
     expected = reference_losses(
         X,
         groups,
@@ -88,7 +90,7 @@ def test_ordinary_pca_of_the_same_rows_is_fitted_again_without_each_fold(n_folds
         point=model.mean_,
         learns_point=True,
         n_folds=n_folds,
-        by_fold=again,
+        by_fold=refits,
     )
     check(fs.audit({"m": model}, X, groups, folds=n_folds), "m", expected)
 
@@ -120,9 +122,9 @@ def test_many_features_are_evaluated_as_by_hand(decay):
     model = PCA(2, svd_solver="full").fit(X)
     frame = fs.audit({"m": model}, X, groups, folds=5).frame().set_index(["model", "group"])
     for label, values in expected.items():
-        found = frame.loc[("m", label), COLUMNS].astype(float)
+        figures = frame.loc[("m", label), COLUMNS].astype(float)
         variance = X[groups == label].var(axis=0).sum()
-        np.testing.assert_allclose(found, values, atol=1e-8 * variance)
+        np.testing.assert_allclose(figures, values, atol=1e-8 * variance)
 
 
 @pytest.mark.parametrize(
@@ -145,9 +147,9 @@ def test_fair_models_are_refitted_with_their_own_settings(settings):
     model = fs.FairPCA(3, **settings).fit(X, sensitive_features=groups)
     unit = model.scale_ if settings.get("scale") else np.ones(X.shape[1])
     # The unit is that of all rows.
-    alone = settings | {"scale": False}
-    again = [
-        fs.FairPCA(3, **alone)
+    unscaled_settings = settings | {"scale": False}
+    refits = [
+        fs.FairPCA(3, **unscaled_settings)
         .fit((X / unit)[folds != fold], sensitive_features=groups[folds != fold])
         .components_.T
         for fold in range(5)
@@ -160,13 +162,13 @@ def test_fair_models_are_refitted_with_their_own_settings(settings):
         point=point,
         learns_point=settings.get("center") != "none",
         n_folds=5,
-        by_fold=again,
+        by_fold=refits,
     )
     frame = fs.audit({"m": model}, X, groups, folds=5).frame().set_index(["model", "group"])
     for label, values in expected.items():
-        found = frame.loc[("m", label), COLUMNS].astype(float)
+        figures = frame.loc[("m", label), COLUMNS].astype(float)
         # Fits without a fold stop at a gap that rows cannot tell.
-        np.testing.assert_allclose(found, values, rtol=2e-3, atol=2e-3)
+        np.testing.assert_allclose(figures, values, rtol=2e-3, atol=2e-3)
 
 
 @pytest.mark.parametrize(
@@ -190,7 +192,7 @@ def test_rows_that_stand_for_their_moments_are_evaluated_as_by_hand(kind):
     unit = dense.std(axis=0) * np.r_[np.full(3, 0.2), np.full(dense.shape[1] - 3, 1.0)]
     unit = unit if kind == "thin and scaled" else np.ones(dense.shape[1])
     basis = np.linalg.qr(rng.normal(size=(dense.shape[1], 3)))[0]
-    # The mean of other rows, which lies beside the span of these.
+    # The mean of other rows, which lies outside the span of these.
     point = dense.mean(axis=0) + 0.1 * rng.normal(size=dense.shape[1]) * (kind != "sparse")
     scale = None if kind != "thin and scaled" else unit
     model = fs.FairSubspace(basis.T, point, scale, "global")
@@ -198,11 +200,11 @@ def test_rows_that_stand_for_their_moments_are_evaluated_as_by_hand(kind):
     frame = fs.audit({"m": model}, X, groups, folds=5).frame().set_index(["model", "group"])
     for label, values in expected.items():
         if kind == "sparse":  # eigenvectors found by iteration, of a nearly flat spectrum
-            found = frame.loc[("m", label), COLUMNS].astype(float)
-            np.testing.assert_allclose(found, values, rtol=1e-2, atol=2e-2 * factor**2)
+            figures = frame.loc[("m", label), COLUMNS].astype(float)
+            np.testing.assert_allclose(figures, values, rtol=1e-2, atol=2e-2 * factor**2)
         else:
-            found = frame.loc[("m", label), ["expected_error"]].astype(float)
-            np.testing.assert_allclose(found, values[:1], rtol=1e-7)
+            figures = frame.loc[("m", label), ["expected_error"]].astype(float)
+            np.testing.assert_allclose(figures, values[:1], rtol=1e-7)
             assert frame.loc[("m", label), "expected_loss"] == pytest.approx(values[1], rel=0.05)
 
 
@@ -216,22 +218,22 @@ def test_a_fair_fit_of_few_rows_of_many_features_is_fitted_again():
 
 
 @pytest.mark.parametrize(
-    "given",
+    "source",
     [
         "a column of the frame",
         *(
-            pytest.param(each, marks=pytest.mark.slow)
-            for each in ("arrays", "a list of columns", "groups beside", "clusters beside")
+            pytest.param(person, marks=pytest.mark.slow)
+            for person in ("arrays", "a list of columns", "separate groups", "separate clusters")
         ),
     ],
 )
-def test_rows_of_one_person_count_as_one(given):
+def test_rows_of_one_person_count_as_one(source):
     X, groups, rng = make_case(300)
     people = np.repeat(np.arange(300), 5)
     X = np.repeat(X, 5, axis=0) + 0.05 * rng.normal(size=(1_500, 12))
     groups = groups[people]
     basis = np.linalg.qr(rng.normal(size=(12, 3)))[0]
-    folds = np.array([Folds(10, 0).fold_of_cluster(each) for each in people.tolist()])
+    folds = np.array([Folds(10, 0).fold_of_cluster(person) for person in people.tolist()])
     expected = reference_losses(
         X,
         groups,
@@ -246,9 +248,9 @@ def test_rows_of_one_person_count_as_one(given):
         "a column of the frame": (frame, "g", "who"),
         "arrays": (X, groups, people),
         "a list of columns": (frame, ["g"], "who"),
-        "groups beside": (frame.drop(columns="g"), groups.tolist(), "who"),
-        "clusters beside": (frame.drop(columns="who"), "g", people),
-    }[given]
+        "separate groups": (frame.drop(columns="g"), groups.tolist(), "who"),
+        "separate clusters": (frame.drop(columns="who"), "g", people),
+    }[source]
     check(fs.audit(basis.T, rows, labels, clusters=clusters), "array", expected)
 
 
@@ -264,32 +266,41 @@ def test_blocks_of_moments_stand_for_folds():
     )
     frame = fs.audit(basis.T, moments=blocks).frame().set_index("group")
     for label, values in by_rows.items():
-        found = frame.loc[label, COLUMNS].astype(float)
-        np.testing.assert_allclose(found[:3], values[:3], rtol=1e-9)
+        figures = frame.loc[label, COLUMNS].astype(float)
+        np.testing.assert_allclose(figures[:3], values[:3], rtol=1e-9)
         # The spread between blocks, by hand, in the same formula.
-        own = groups == label
-        rows = X[own] - point
+        in_group = groups == label
+        rows = X[in_group] - point
         best = best_subspace(rows, np.ones(len(rows)), 3)
-        values_of, share = [], 7 / 15
+        values_of = []
+        share = 7 / 15
         for part in range(8):
-            left = folds[own] == part
-            other = best_subspace(rows[~left], np.ones((~left).sum()), 3)
-            each = [
-                ((rows[left] - rows[left] @ b @ b.T) ** 2).sum(axis=1).mean()
+            in_block = folds[in_group] == part
+            other = best_subspace(rows[~in_block], np.ones((~in_block).sum()), 3)
+            errors_by_basis = [
+                ((rows[in_block] - rows[in_block] @ b @ b.T) ** 2).sum(axis=1).mean()
                 for b in (basis, best, other)
             ]
-            values_of.append((left.sum(), each[0] - (1 - share) * each[1] - share * each[2]))
+            values_of.append(
+                (
+                    in_block.sum(),
+                    errors_by_basis[0]
+                    - (1 - share) * errors_by_basis[1]
+                    - share * errors_by_basis[2],
+                )
+            )
         sizes, d = map(np.array, zip(*values_of, strict=True))
         shares = sizes / sizes.sum()
         error = np.sqrt(8 / 7 * (shares**2 * (d - shares @ d) ** 2).sum())
         # Two groups at once, with 7 degrees of freedom.
         half = stats.t.ppf(1 - 0.05 / 4, 7) * error
-        assert found["expected_loss_high"] == pytest.approx(values[1] + half, rel=1e-7)
+        assert figures["expected_loss_high"] == pytest.approx(values[1] + half, rel=1e-7)
 
 
 def test_paired_changes_are_those_of_the_rows():
     X, groups, _ = make_case(1_200)
-    train, test = slice(0, 500), slice(500, None)
+    train = slice(0, 500)
+    test = slice(500, None)
     model = fs.FairPCA(3).fit(X[train], sensitive_features=groups[train])
     result = fs.audit({"m": model}, X[test], groups[test])
     plain = PCA(3).fit(X[train])
@@ -301,25 +312,27 @@ def test_paired_changes_are_those_of_the_rows():
     changes = result.changes(unit="squared").set_index("group")
     shares = result.changes().set_index("group")
     for label in ("a", "b"):
-        own = groups[test] == label
-        difference = (fair_errors - plain_errors)[own]
+        in_group = groups[test] == label
+        difference = (fair_errors - plain_errors)[in_group]
         assert changes.loc[label, "expected_change"] == pytest.approx(difference.mean(), rel=1e-8)
-        assert changes.loc[label, "n_rows"] == own.sum()
-        variance = (rows[own] ** 2).sum(axis=1).mean()
+        assert changes.loc[label, "n_rows"] == in_group.sum()
+        variance = (rows[in_group] ** 2).sum(axis=1).mean()
         assert shares.loc[label, "change_share"] == pytest.approx(difference.mean() / variance)
         half = changes.loc[label, "expected_change_high"] - changes.loc[label, "expected_change"]
-        t = stats.t.ppf(1 - 0.05 / 4, own.sum() - 1)  # two groups at once
-        assert half == pytest.approx(t * difference.std(ddof=1) / np.sqrt(own.sum()), rel=1e-6)
+        t = stats.t.ppf(1 - 0.05 / 4, in_group.sum() - 1)  # two groups at once
+        assert half == pytest.approx(t * difference.std(ddof=1) / np.sqrt(in_group.sum()), rel=1e-6)
 
 
 def half_widths(result, model, quantity):
     """Half width of the interval of each group under a model."""
-    groups = next(each for each in result.models if each.name == model).groups
+    groups = next(
+        audited_model for audited_model in result.models if audited_model.name == model
+    ).groups
     estimates = [getattr(group, quantity) for group in groups]
     if quantity == "expected_loss":
         # The low end is that of another estimate.
-        return np.array([each.high - each.value for each in estimates])
-    return np.array([(each.high - each.low) / 2 for each in estimates])
+        return np.array([estimate.high - estimate.value for estimate in estimates])
+    return np.array([(estimate.high - estimate.low) / 2 for estimate in estimates])
 
 
 def expected_ratios(groups, n_models):
@@ -331,29 +344,29 @@ def expected_ratios(groups, n_models):
 
 def test_several_fair_models_share_the_level_and_ordinary_pca_does_not():
     X, groups, _ = make_case()
-    fitted = {
+    models = {
         name: fs.FairPCA(3, criterion=name).fit(X[:400], sensitive_features=groups[:400])
         for name in ("minimax_loss", "minimax_error", "error_gap")
     }
-    held_out = X[400:], groups[400:]
-    alone = fs.audit({"minimax_loss": fitted["minimax_loss"]}, *held_out)
-    together = fs.audit(fitted, *held_out)
-    ratios = expected_ratios(held_out[1], n_models=3)
+    test_rows = X[400:], groups[400:]
+    single = fs.audit({"minimax_loss": models["minimax_loss"]}, *test_rows)
+    joint = fs.audit(models, *test_rows)
+    ratios = expected_ratios(test_rows[1], n_models=3)
     for quantity in ("expected_change", "expected_loss"):
         np.testing.assert_allclose(
-            half_widths(together, "minimax_loss", quantity),
-            ratios * half_widths(alone, "minimax_loss", quantity),
+            half_widths(joint, "minimax_loss", quantity),
+            ratios * half_widths(single, "minimax_loss", quantity),
             rtol=1e-9,
         )
     np.testing.assert_allclose(
-        half_widths(together, "PCA", "expected_loss"),
-        half_widths(alone, "PCA", "expected_loss"),
+        half_widths(joint, "PCA", "expected_loss"),
+        half_widths(single, "PCA", "expected_loss"),
         rtol=1e-12,
     )
     # The error of one group under one model is no claim that is picked from several.
     np.testing.assert_allclose(
-        half_widths(together, "minimax_loss", "expected_error"),
-        half_widths(alone, "minimax_loss", "expected_error"),
+        half_widths(joint, "minimax_loss", "expected_error"),
+        half_widths(single, "minimax_loss", "expected_error"),
         rtol=1e-12,
     )
 
@@ -361,12 +374,12 @@ def test_several_fair_models_share_the_level_and_ordinary_pca_does_not():
 def test_numbers_of_dimensions_share_the_level():
     X, groups, _ = make_case()
     bases = {f"{d}": PCA(d).fit(X[:400]) for d in (2, 3)}
-    held_out = X[400:], groups[400:]
-    alone = fs.audit({"3": bases["3"]}, *held_out)
-    together = fs.audit(bases, *held_out)
+    test_rows = X[400:], groups[400:]
+    single = fs.audit({"3": bases["3"]}, *test_rows)
+    joint = fs.audit(bases, *test_rows)
     np.testing.assert_allclose(
-        half_widths(together, "3", "expected_loss"),
-        expected_ratios(held_out[1], n_models=2) * half_widths(alone, "3", "expected_loss"),
+        half_widths(joint, "3", "expected_loss"),
+        expected_ratios(test_rows[1], n_models=2) * half_widths(single, "3", "expected_loss"),
         rtol=1e-9,
     )
 
@@ -385,10 +398,10 @@ def test_without_folds_the_audit_is_that_of_the_rows_alone():
 def test_the_same_seed_gives_the_same_bits_and_another_one_other_folds():
     X, groups, _ = make_case(300)
     model = PCA(2).fit(X)
-    one, again, other = (
+    one, repeated, other = (
         fs.audit(model, X, groups, folds=5, random_state=seed) for seed in (1, 1, 2)
     )
-    assert one.to_dict() == again.to_dict()
+    assert one.to_dict() == repeated.to_dict()
     assert one.to_dict() != other.to_dict()
 
 
@@ -435,20 +448,23 @@ def same_distribution(rng, n_of_group, p=50, n_of_others=2_000):
 def test_the_corrected_loss_is_nearly_unbiased_where_the_one_on_the_rows_is_not():
     """Two groups of one distribution: nobody loses anything under the best subspace of both."""
     rng = np.random.default_rng(7)
-    on_rows, corrected, crossed, covered = [], [], [], []
+    on_rows = []
+    corrected = []
+    cross_fitted = []
+    is_covered = []
     for _ in select_cases(range(30), 2):
         X, groups = same_distribution(rng, 60)
         result = fs.audit(np.eye(50)[:5], X, groups)
         few = next(group for group in result.models[0].groups if group.group == "few")
         on_rows.append(few.observed_loss)
         corrected.append(few.expected_loss.value)
-        crossed.append(few.cross_fitted_loss)
-        covered.append(few.expected_loss.low <= 0 <= few.expected_loss.high)
+        cross_fitted.append(few.cross_fitted_loss)
+        is_covered.append(few.expected_loss.low <= 0 <= few.expected_loss.high)
         assert few.state != "harmed"
     assert np.mean(on_rows) > 0.2
     assert abs(np.mean(corrected)) < 0.2 * np.mean(on_rows)
-    assert np.mean(crossed) < 0
-    assert np.mean(covered) >= 0.9
+    assert np.mean(cross_fitted) < 0
+    assert np.mean(is_covered) >= 0.9
 
 
 @pytest.mark.slow
@@ -457,19 +473,20 @@ def test_a_true_loss_is_found():
     rng = np.random.default_rng(8)
     sizes = np.r_[np.full(5, 1.0), np.full(45, 0.1)]
     turn = np.linalg.qr(rng.normal(size=(50, 50)))[0]
-    model, harmed = np.eye(50)[:5], 0
+    model = np.eye(50)[:5]
+    n_harmed = 0
     second = turn.T @ np.diag(sizes) @ turn
     truth = sizes[:5].sum() - np.trace(second[:5, :5])
-    losses_found = []
+    estimates = []
     for _ in range(3):
         X = rng.normal(size=(3_000, 50)) * np.sqrt(sizes)
         X[2_000:] = X[2_000:] @ turn
         result = fs.audit(model, X, np.repeat(["all", "few"], [2_000, 1_000]))
         few = next(group for group in result.models[0].groups if group.group == "few")
-        losses_found.append(few.expected_loss.value)
-        harmed += few.state == "harmed"
-    assert harmed == 3
-    assert np.mean(losses_found) == pytest.approx(truth, rel=0.03)
+        estimates.append(few.expected_loss.value)
+        n_harmed += few.state == "harmed"
+    assert n_harmed == 3
+    assert np.mean(estimates) == pytest.approx(truth, rel=0.03)
 
 
 def audit_states(name, d, drop=()):
@@ -512,8 +529,8 @@ def test_women_of_compas_are_harmed_and_minimax_loss_helps_them():
         0.17, abs=0.01
     )
     with_sex, _ = audit_states("compas:group__sex", 2)
-    found = next(each for each in with_sex.findings if each.code == "FS401")
-    assert "sex_male" in found.message
+    finding = next(finding for finding in with_sex.findings if finding.code == "FS401")
+    assert "sex_male" in finding.message
 
 
 def test_red_and_white_wines_are_harmed():
@@ -528,15 +545,16 @@ def test_red_and_white_wines_are_harmed():
 def test_a_loss_that_a_few_rows_make_is_not_called_harm(n_far, state):
     rng = np.random.default_rng(0)
     sizes = np.array([3.0, 2.0, 1.0, 0.5, 0.5, 0.5])
-    many, few = rng.normal(size=(2_000, 6)) * sizes, rng.normal(size=(400, 6)) * sizes
-    few[:n_far, 4] += np.where(np.arange(n_far) % 2, 100.0, -100.0)
+    large_group = rng.normal(size=(2_000, 6)) * sizes
+    small_group = rng.normal(size=(400, 6)) * sizes
+    small_group[:n_far, 4] += np.where(np.arange(n_far) % 2, 100.0, -100.0)
     subspace = fs.FairSubspace(np.eye(6)[:2], np.zeros(6), None, "global")
     groups = np.repeat(["many", "few"], [2_000, 400])
-    result = fs.audit({"m": subspace}, np.vstack([many, few]), groups)
-    found = {group.group: group for group in result.models[0].groups}["few"]
+    result = fs.audit({"m": subspace}, np.vstack([large_group, small_group]), groups)
+    result_of_few = {group.group: group for group in result.models[0].groups}["few"]
     # The interval that is reported is the one that decides.
-    assert (found.expected_loss.low > 0) == (state == "harmed")
-    assert found.state == state
+    assert (result_of_few.expected_loss.low > 0) == (state == "harmed")
+    assert result_of_few.state == state
 
 
 def test_instability_is_the_loss_of_a_groups_best_subspace_on_held_out_rows():
@@ -545,22 +563,24 @@ def test_instability_is_the_loss_of_a_groups_best_subspace_on_held_out_rows():
     rows = (X - model.mean_)[groups == "b"]
     folds = Folds(10, 0).folds_of_positions(np.arange(len(X)))[groups == "b"]
     inside = residuals(rows, best_subspace(rows, np.ones(len(rows)), 3))
-    outside, training, excess = np.zeros(len(rows)), 0.0, 0.0
+    outside = np.zeros(len(rows))
+    training = 0.0
+    excess = 0.0
     # The rows are nearer to the mean of all rows than new ones.
     every_fold = Folds(10, 0).folds_of_positions(np.arange(len(X)))
     for fold in range(10):
         shift = model.mean_ - X[every_fold != fold].mean(axis=0)
-        others = rows[folds != fold]
-        best = best_subspace(others, np.ones(len(others)), 3)
+        training_rows = rows[folds != fold]
+        best = best_subspace(training_rows, np.ones(len(training_rows)), 3)
         outside[folds == fold] = residuals(rows[folds == fold], best)
-        training += (folds == fold).mean() * residuals(others, best).mean()
-        left = rows[folds == fold]
-        excess += 2 * ((left - left @ best @ best.T) @ shift).sum() / len(rows)
+        training += (folds == fold).mean() * residuals(training_rows, best).mean()
+        held_out_rows = rows[folds == fold]
+        excess += 2 * ((held_out_rows - held_out_rows @ best @ best.T) @ shift).sum() / len(rows)
     expected = (outside.mean() - inside.mean()) / ((training + outside.mean()) / 2 + excess)
-    found = fs.audit({"m": model}, X, groups).models[0].groups[1]
-    assert found.relative_optimism == pytest.approx(expected, rel=1e-7)
+    group = fs.audit({"m": model}, X, groups).models[0].groups[1]
+    assert group.relative_optimism == pytest.approx(expected, rel=1e-7)
     # The error of new rows lies in the middle of its interval.
-    error = found.expected_error
+    error = group.expected_error
     assert 0 < error.low < error.value < error.high
     assert error.low + error.high == pytest.approx(2 * error.value)
 
@@ -572,14 +592,14 @@ def test_a_loss_that_is_only_rounding_is_zero_and_not_shown():
     X = np.column_stack([three, three.sum(axis=1)])
     plain = fs.FairPCA(3, criterion="total_error", scale=True)
     groups = ["a", "b"] * 200
-    found = fs.audit(plain.fit(X, sensitive_features=groups), X, groups)
-    for group in found.models[0].groups:
+    result = fs.audit(plain.fit(X, sensitive_features=groups), X, groups)
+    for group in result.models[0].groups:
         loss = group.expected_loss
         assert (loss.low, loss.value, loss.high, group.state) == (0, 0, 0, "no material harm")
 
 
 def test_weights_and_clusters_reduce_the_effective_number_of_rows():
-    """To (sum of w)^2 / sum of w^2, with the weights of rows or of clusters."""
+    """The effective number is (sum of w)^2 / sum of w^2, with weights of rows or clusters."""
     rng = np.random.default_rng(56)
     X = rng.normal(size=(120, 4))
     groups = np.repeat(["a", "b"], [80, 40])
@@ -601,6 +621,6 @@ def test_weights_and_clusters_reduce_the_effective_number_of_rows():
         [kish(weights[:80]), kish(weights[80:])]
     )
     assert effective_counts(sample_weight=weights, clusters=clusters, folds=5) == pytest.approx(
-        [kish(each) for each in of_clusters]
+        [kish(weights_by_cluster) for weights_by_cluster in of_clusters]
     )
     assert effective_counts(folds=None) == [None, None]

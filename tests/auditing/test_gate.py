@@ -49,11 +49,11 @@ def test_harm_fails_with_the_groups_that_are_harmed():
     (failure,) = audit.failures("harm")
     assert (failure.condition, failure.model) == ("harm", "PCA")
     assert set(failure.groups) == {group for group, state in states.items() if state == "harmed"}
-    with pytest.raises(CheckFailed, match=r"loses .* of 'few'") as raised:
+    with pytest.raises(CheckFailed, match=r"loses .* of 'few'") as error:
         audit.check()
-    assert raised.value.verdict == audit.verdict
-    assert raised.value.failures == (failure,)
-    assert audit.verdict.recommendation.rstrip(".") in str(raised.value)
+    assert error.value.verdict == audit.verdict
+    assert error.value.failures == (failure,)
+    assert audit.verdict.recommendation.rstrip(".") in str(error.value)
 
 
 def test_a_check_is_about_the_fair_models_unless_others_are_named():
@@ -136,8 +136,8 @@ def test_unknown_models_are_refused():
 
 
 def test_a_failed_check_survives_the_way_to_another_process():
-    with pytest.raises(CheckFailed) as raised:
+    with pytest.raises(CheckFailed) as error:
         audit_pca().check("harm")
-    again = pickle.loads(pickle.dumps(raised.value))
-    assert str(again) == str(raised.value)
-    assert (again.failures, again.verdict) == (raised.value.failures, raised.value.verdict)
+    copy = pickle.loads(pickle.dumps(error.value))
+    assert str(copy) == str(error.value)
+    assert (copy.failures, copy.verdict) == (error.value.failures, error.value.verdict)

@@ -47,11 +47,11 @@ def test_disparity_interval_is_welchs():
 def test_intervals_scale_with_the_rows(unit):
     X, groups = rows(1, [80, 35])
     basis = np.eye(4)[1:2]
-    here, there = (
+    reference, rescaled = (
         audit(basis, s * X, groups, folds=None).models[0].observed_disparity for s in (1.0, unit)
     )
-    scaled = np.array([there.value, there.low, there.high]) / unit**2
-    assert scaled == pytest.approx([here.value, here.low, here.high], rel=1e-9)
+    scaled = np.array([rescaled.value, rescaled.low, rescaled.high]) / unit**2
+    assert scaled == pytest.approx([reference.value, reference.low, reference.high], rel=1e-9)
 
 
 def test_disparity_of_three_groups_is_simultaneous_over_the_pairs():
@@ -59,7 +59,8 @@ def test_disparity_of_three_groups_is_simultaneous_over_the_pairs():
     model = audit(np.eye(4)[:1], X, groups, folds=None).models[0]
     r = residuals(X, np.eye(4)[:1], X.mean(axis=0))
     means = {label: r[groups == label].mean() for label in np.unique(groups)}
-    low, high = min(means, key=means.get), max(means, key=means.get)
+    low = min(means, key=means.get)
+    high = max(means, key=means.get)
     assert model.disparity_pair == (low, high)
     test = stats.ttest_ind(r[groups == high], r[groups == low], equal_var=False)
     interval = test.confidence_interval(1 - 0.05 / 3)
@@ -75,10 +76,11 @@ def test_weights_enter_as_sampling_weights():
     result = audit(basis, X, groups, sample_weight=weights, folds=None).models[0]
     r = residuals(X, basis, np.average(X, axis=0, weights=weights))
     for group in result.groups:
-        mine = groups == group.group
-        w, n = weights[mine], mine.sum()
-        mean = np.average(r[mine], weights=w)
-        error = np.sqrt(n / (n - 1) * (w**2 * (r[mine] - mean) ** 2).sum()) / w.sum()
+        in_group = groups == group.group
+        w = weights[in_group]
+        n = in_group.sum()
+        mean = np.average(r[in_group], weights=w)
+        error = np.sqrt(n / (n - 1) * (w**2 * (r[in_group] - mean) ** 2).sum()) / w.sum()
         half = stats.t.ppf(0.975, n - 1) * error
         assert group.observed_error.value == pytest.approx(mean)
         assert (group.observed_error.low, group.observed_error.high) == pytest.approx(
@@ -98,14 +100,17 @@ def test_equal_weights_change_nothing():
 
 def test_a_row_of_weight_zero_counts_as_absent_even_with_a_group_of_its_own():
     X, groups = rows(7, [40, 30])
-    more = np.vstack([X, np.full((1, 4), 1e3)])
+    more_rows = np.vstack([X, np.full((1, 4), 1e3)])
     labels = np.append(groups, "ghost")
     weights = np.append(np.ones(70), 0.0)
-    here, there = (
-        audit(np.eye(4)[:1], *rows_and_groups, sample_weight=each, folds=5).to_records()
-        for rows_and_groups, each in (((more, labels), weights), ((X, groups), np.ones(70)))
+    with_row, without_row = (
+        audit(np.eye(4)[:1], *rows_and_groups, sample_weight=row_weights, folds=5).to_records()
+        for rows_and_groups, row_weights in (
+            ((more_rows, labels), weights),
+            ((X, groups), np.ones(70)),
+        )
     )
-    assert here == there
+    assert with_row == without_row
 
 
 def test_interval_of_a_nonnegative_error_is_cut_at_zero():
@@ -126,16 +131,16 @@ def test_jackknife_over_blocks_equals_refitting_without_each(center):
     model = FairSubspace(basis, X.mean(axis=0), scale, center)
     result = audit(model, moments=blocks, folds=None).models[0]
 
-    def errors(rows_left):
-        found = []
+    def errors_without(rows_left):
+        errors_by_group = []
         for label in ("g0", "g1"):
-            mine = X[rows_left][groups[rows_left] == label]
-            point = mine.mean(axis=0) if center == "group" else X.mean(axis=0)
-            found.append(residuals(mine / scale, basis, point / scale).mean())
-        return np.array(found)
+            group_rows = X[rows_left][groups[rows_left] == label]
+            point = group_rows.mean(axis=0) if center == "group" else X.mean(axis=0)
+            errors_by_group.append(residuals(group_rows / scale, basis, point / scale).mean())
+        return np.array(errors_by_group)
 
-    everything = errors(order)
-    without = np.array([errors(np.setdiff1d(order, part)) for part in parts])
+    everything = errors_without(order)
+    without = np.array([errors_without(np.setdiff1d(order, part)) for part in parts])
     for index, group in enumerate(result.groups):
         spread = np.sqrt(6 / 7 * ((without[:, index] - without[:, index].mean()) ** 2).sum())
         half = stats.t.ppf(0.975, 6) * spread
@@ -155,7 +160,8 @@ def test_jackknife_over_blocks_equals_refitting_without_each(center):
 
 def test_the_kurtosis_is_that_of_the_rows_errors():
     rng = np.random.default_rng(0)
-    X, groups = rng.standard_normal((200, 4)), np.arange(200) % 2
+    X = rng.standard_normal((200, 4))
+    groups = np.arange(200) % 2
     fair = FairPCA(2, criterion="total_error").fit(
         rng.standard_normal((200, 4)), sensitive_features=groups
     )
@@ -169,7 +175,8 @@ def test_the_kurtosis_is_that_of_the_rows_errors():
 @pytest.mark.parametrize("n_blocks", [4, 5])
 def test_five_blocks_are_enough_for_estimates_of_new_rows(n_blocks):
     rng = np.random.default_rng(0)
-    X, groups = rng.standard_normal((500, 4)), np.tile(["a", "b", "b"], 167)[:500]
+    X = rng.standard_normal((500, 4))
+    groups = np.tile(["a", "b", "b"], 167)[:500]
     parts = np.array_split(np.arange(500), n_blocks)
     blocks = [GroupMoments.from_rows(X[part], groups[part]) for part in parts]
     for model in audit(FairPCA(2).fit_moments(sum(blocks)), moments=blocks).models:

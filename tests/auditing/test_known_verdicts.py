@@ -11,7 +11,7 @@ MARKS = {
     "two harmed of four": [pytest.mark.slow],
     "harm that moves": [pytest.mark.slow],
 }
-CASES = [pytest.param(each, id=each.name, marks=MARKS.get(each.name, [])) for each in TRUTHS]
+CASES = [pytest.param(truth, id=truth.name, marks=MARKS.get(truth.name, [])) for truth in TRUTHS]
 
 
 @pytest.mark.parametrize("truth", CASES)

@@ -21,8 +21,8 @@ def loans():
 
 
 def heavy_tails(rows, model=MODEL, groups="region", **settings):
-    found = audit(model, rows, groups, **settings)
-    [finding] = [finding for finding in found.findings if finding.code == "FS109"]
+    result = audit(model, rows, groups, **settings)
+    [finding] = [finding for finding in result.findings if finding.code == "FS109"]
     return finding
 
 

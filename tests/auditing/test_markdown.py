@@ -38,16 +38,16 @@ def test_tables_have_the_figures_of_the_printed_ones(audit):
     for table, model in ((fair, audit.models[0]), (pca, audit.models[1])):
         headings, *rows = table
         assert headings[0] == "group"
-        printed = [re.split(r"\s{2,}", line.strip()) for line in str(audit.table()).splitlines()]
+        text_rows = [re.split(r"\s{2,}", line.strip()) for line in str(audit.table()).splitlines()]
         for row, group in zip(rows, model.groups, strict=True):
             assert row[:2] == [group.group, f"{group.n_rows:,}"]
             assert row[-1] == group.state
             loss, _, interval = row[3].partition(" (")
-            shown = [group.group, row[1], row[2], loss, interval.rstrip(")"), *row[4:]]
-            assert shown in printed
+            expected_row = [group.group, row[1], row[2], loss, interval.rstrip(")"), *row[4:]]
+            assert expected_row in text_rows
 
 
-def test_verdict_findings_and_provenance_are_there(audit):
+def test_markdown_includes_verdict_findings_and_provenance(audit):
     text = markdown_it.MarkdownIt().render(audit.to_markdown(origin={"Data": "a`b.csv"}))
     plain = re.sub(r"<[^>]+>", "", text).replace("&gt;", ">").replace("&quot;", '"')
     assert f"Verdict: {audit.verdict}" in plain
@@ -72,11 +72,12 @@ def test_names_from_the_data_cannot_change_the_layout():
     assert "html_block" not in {token.type for token in tokens}
     (table, *_) = tables_of(text)
     names = {row[0] for row in table[1:]}
-    assert names == {each.replace("\n\n", "??") for each in hostile}
+    assert names == {name.replace("\n\n", "??") for name in hostile}
 
 
 def test_units_are_those_of_the_table(audit):
-    shares, squared = audit.to_markdown(), audit.to_markdown(unit="squared")
+    shares = audit.to_markdown()
+    squared = audit.to_markdown(unit="squared")
     assert "in squared units of the features" in squared
     assert "44.8 %" in tables_of(shares)[2][1][3]
     assert "%" not in tables_of(squared)[2][1][3]

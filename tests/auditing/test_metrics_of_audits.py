@@ -47,24 +47,24 @@ def test_metrics_are_the_figures_of_the_frame_as_shares_of_variance():
     expected["largest_loss"] = max(expected["loss/few"], expected["loss/many"])
     for name in ("observed_disparity", "expected_disparity"):
         expected[name] = rows[name].iloc[0]
-    found = {name: value for name, value in metrics.items() if not name.startswith("findings/")}
-    assert found == pytest.approx(expected, rel=1e-12)
+    figures = {name: value for name, value in metrics.items() if not name.startswith("findings/")}
+    assert figures == pytest.approx(expected, rel=1e-12)
     assert all(type(value) is float for value in metrics.values())
 
 
 def test_findings_are_counted_by_code():
     audit = audit_repair()
     name = audit.verdict.model
-    codes = [each.code for each in audit.findings if each.model in (None, name)]
-    found = {key: n for key, n in audit.metrics().items() if key.startswith("findings/")}
-    assert found == {f"findings/{code}": codes.count(code) for code in codes}
+    codes = [finding.code for finding in audit.findings if finding.model in (None, name)]
+    counts = {key: n for key, n in audit.metrics().items() if key.startswith("findings/")}
+    assert counts == {f"findings/{code}": codes.count(code) for code in codes}
 
 
 def test_drift_and_the_refit_bound_are_those_of_a_model_fitted_to_other_rows():
     X, groups = same_distribution()
     fair = fs.FairPCA(2).fit(X, sensitive_features=groups)
     audit = fs.audit(fair, *same_distribution(seed=1))
-    (model,) = [each for each in audit.models if not each.is_pca]
+    (model,) = [audited_model for audited_model in audit.models if not audited_model.is_pca]
     metrics = audit.metrics()
     for group in model.groups:
         drift = group.drift.value / group.observed_total_variance
@@ -73,7 +73,7 @@ def test_drift_and_the_refit_bound_are_those_of_a_model_fitted_to_other_rows():
     assert metrics["refit_may_help"] == float(model.refit_bound.refit_may_help)
 
 
-def test_unknown_figures_are_left_out():
+def test_unknown_figures_are_omitted():
     X, groups = same_distribution()
     names = fs.audit(PCA(2).fit(X), X, groups, folds=None).metrics()
     assert "observed_error/men" in names
@@ -100,8 +100,10 @@ def test_names_are_accepted_by_trackers_whatever_the_groups_are_called():
 def test_one_of_several_models_is_named():
     X, groups = same_distribution()
     models = {"two": fs.FairPCA(2), "three": fs.FairPCA(3)}
-    fitted = {name: each.fit(X, sensitive_features=groups) for name, each in models.items()}
-    audit = fs.audit(fitted, X, groups)
+    fitted_models = {
+        name: model.fit(X, sensitive_features=groups) for name, model in models.items()
+    }
+    audit = fs.audit(fitted_models, X, groups)
     with pytest.raises(InvalidInput, match="several models: 'two', 'three'"):
         audit.metrics()
     assert audit.metrics("three")["observed_error/men"] < audit.metrics("two")["observed_error/men"]

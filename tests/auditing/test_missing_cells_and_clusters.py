@@ -16,7 +16,7 @@ def table(n=800, seed=0):
 
 
 def drop_cells(n=800, seed=0):
-    """In w a tenth of group a is missing and six tenths of b; in x a twentieth; one group is."""
+    """Drop a tenth of group a and six tenths of b in w, a twentieth of x, and one label."""
     frame, rng = table(n, seed)
     is_b = frame.g == "b"
     frame.loc[rng.random(n) < np.where(is_b, 0.6, 0.1), "w"] = np.nan
@@ -26,7 +26,7 @@ def drop_cells(n=800, seed=0):
 
 
 def find(result):
-    return {each.code: each for each in result.findings}
+    return {finding.code: finding for finding in result.findings}
 
 
 MODEL = np.eye(5)[:2]
@@ -35,7 +35,7 @@ MODEL = np.eye(5)[:2]
 def test_every_count_is_that_of_the_table(tmp_path):
     frame = drop_cells()
     reference = frame.dropna(subset="g").groupby("g")
-    left = frame.dropna().groupby("g").size()
+    complete_counts = frame.dropna().groupby("g").size()
     with_one = frame[frame[NAMES].isna().sum(axis=1).eq(1) & frame.g.notna()]
     frame.to_csv(tmp_path / "t.csv", index=False)
     frame.to_parquet(tmp_path / "t.parquet", row_group_size=150)
@@ -43,23 +43,24 @@ def test_every_count_is_that_of_the_table(tmp_path):
         missing = audit(MODEL, X, "g", on_missing="drop", folds=None).rows.missing
         assert missing.groups == ("a", "b")
         assert missing.n_rows == tuple(reference.size())
-        assert missing.n_dropped == tuple(reference.size() - left)
+        assert missing.n_dropped == tuple(reference.size() - complete_counts)
         assert missing.n_without_group == 1
-        assert [each.name for each in missing.features] == ["w", "x"]
-        for each in missing.features:
-            shares = reference[each.name].agg(lambda column: column.isna().mean())
-            assert each.shares == pytest.approx(tuple(shares))
-            assert each.n_sole_cause == with_one[each.name].isna().sum()
-            assert not each.is_mean_imputed
+        assert [feature.name for feature in missing.features] == ["w", "x"]
+        for feature in missing.features:
+            shares = reference[feature.name].agg(lambda column: column.isna().mean())
+            assert feature.shares == pytest.approx(tuple(shares))
+            assert feature.n_sole_cause == with_one[feature.name].isna().sum()
+            assert not feature.is_mean_imputed
 
 
 def test_uneven_and_many_missing_values_are_found_with_the_features_that_cost_most():
     result = audit(MODEL, drop_cells(), "g", on_missing="drop", folds=None)
-    uneven, much = find(result)["FS407"], find(result)["FS408"]
+    uneven = find(result)["FS407"]
+    frequent = find(result)["FS408"]
     assert uneven.columns == ("w",)
-    assert much.groups == ("b",)
-    assert "'w' (" in much.message
-    assert "rows), 'x' (" in much.message
+    assert frequent.groups == ("b",)
+    assert "'w' (" in frequent.message
+    assert "rows), 'x' (" in frequent.message
     assert "dropped" in repr(result).split("Shares of missing values")[1]
 
 
@@ -67,8 +68,8 @@ def test_uneven_and_many_missing_values_are_found_with_the_features_that_cost_mo
 def test_values_filled_in_with_the_mean_are_found(share):
     frame, rng = table(seed=1)
     frame.loc[(frame.g == "b") & (rng.random(800) < share), "w"] = np.nan
-    filled = frame.fillna({"w": frame.w.mean()})
-    result = audit(MODEL, filled, "g", folds=None)
+    imputed_rows = frame.fillna({"w": frame.w.mean()})
+    result = audit(MODEL, imputed_rows, "g", folds=None)
     assert ("FS407" in find(result)) == (share > 0.1)
     assert ("FS408" in find(result)) == (share > 0.3)
     if share > 0.1:
@@ -84,15 +85,17 @@ def test_complete_rows_give_no_finding_on_missing_cells():
     assert not {"FS407", "FS408", "FS409", "FS410"} & set(find(result))
 
 
-def panel(correlation, seed=0, n_values=40, each=10):
+def panel(correlation, seed=0, n_values=40, n_visits=10):
     """Return rows in clusters of ten that share a part of their values."""
     rng = np.random.default_rng(seed)
-    who = np.repeat(np.arange(n_values), each)
-    rows = np.sqrt(1 - correlation) * rng.normal(size=(len(who), 5))
-    rows += np.sqrt(correlation) * rng.normal(size=(n_values, 5))[who]
+    person = np.repeat(np.arange(n_values), n_visits)
+    rows = np.sqrt(1 - correlation) * rng.normal(size=(len(person), 5))
+    rows += np.sqrt(correlation) * rng.normal(size=(n_values, 5))[person]
     frame = pd.DataFrame(rows, columns=NAMES)
-    frame["g"] = np.array(["a", "b"])[rng.integers(0, 2, n_values)][who]
-    return frame.assign(who=[f"p{i}" for i in who], number=rng.permutation(n_values)[who]), rng
+    frame["g"] = np.array(["a", "b"])[rng.integers(0, 2, n_values)][person]
+    return frame.assign(
+        who=[f"p{i}" for i in person], number=rng.permutation(n_values)[person]
+    ), rng
 
 
 @pytest.mark.parametrize("order", ["sorted", "shuffled"])
@@ -104,12 +107,12 @@ def test_a_column_of_rows_that_belong_together_is_named(order, tmp_path):
     model = FairPCA(2).fit(frame[NAMES], sensitive_features=frame.g).subspace_
     for X in (frame, tmp_path / "t.csv"):
         result = audit(model, X, "g", folds=None)
-        named = [each.columns for each in result.findings if each.code == "FS409"]
-        assert named == [("number",), ("who",)] or named == [("who",), ("number",)]
+        columns = [finding.columns for finding in result.findings if finding.code == "FS409"]
+        assert columns == [("number",), ("who",)] or columns == [("who",), ("number",)]
     assert not {"FS409", "FS410"} & set(find(audit(model, frame, "g", clusters="who", folds=5)))
     # Without such a column the order of rows is all that there is to see.
-    alone = frame[[*NAMES, "g"]]
-    assert ("FS410" in find(audit(model, alone, "g", folds=None))) == (order == "sorted")
+    without_numbers = frame[[*NAMES, "g"]]
+    assert ("FS410" in find(audit(model, without_numbers, "g", folds=None))) == (order == "sorted")
 
 
 def test_clusters_that_no_column_names_are_found_in_any_order():
@@ -118,9 +121,9 @@ def test_clusters_that_no_column_names_are_found_in_any_order():
     rows = 2 * rng.normal(size=(40, 12))[person] + rng.normal(size=(400, 12))
     groups = np.array(["a", "b"])[person % 2]
     model = np.eye(12)[:2]
-    found = find(audit(model, rows, groups, folds=5))["FS414"]
-    assert found.groups == ("a", "b")
-    assert found.may_be_harmless
+    finding = find(audit(model, rows, groups, folds=5))["FS414"]
+    assert finding.groups == ("a", "b")
+    assert finding.may_be_harmless
     assert "FS414" not in find(audit(model, rows, groups, clusters=person, folds=5))
 
 

@@ -26,15 +26,15 @@ CODED = TRUTH.assign(
 
 def findings(X, groups=None, **settings):
     groups = np.arange(len(X)) % 2 if groups is None else groups
-    found = audit(PCA(1).fit(X), X, groups, folds=None, **settings).findings
-    return [each for each in found if each.code == "FS412"]
+    all_findings = audit(PCA(1).fit(X), X, groups, folds=None, **settings).findings
+    return [finding for finding in all_findings if finding.code == "FS412"]
 
 
-def find_in(values):
+def find_message(values):
     """Return the message about a column next to one of noise, or None."""
     noise = np.random.default_rng(1).standard_normal(len(values))
-    found = findings(pd.DataFrame({"x": np.asarray(values, dtype=float), "noise": noise}))
-    return found[0].message if found else None
+    matching = findings(pd.DataFrame({"x": np.asarray(values, dtype=float), "noise": noise}))
+    return matching[0].message if matching else None
 
 
 def test_codes_flip_a_verdict_and_are_found():
@@ -42,7 +42,7 @@ def test_codes_flip_a_verdict_and_are_found():
     coded = audit(PCA(2).fit(CODED), CODED, GROUPS)
     assert truth.verdicts[0].kind == "no material harm"
     assert coded.verdicts[0].kind.startswith("harm")
-    [finding] = [each for each in coded.findings if each.code == "FS412"]
+    [finding] = [finding for finding in coded.findings if finding.code == "FS412"]
     assert finding.columns == ("score", "rate")
     assert "'score' holds -99 (" in finding.message
     assert "X.replace({'score': [-99], 'rate': [999]}, np.nan)" in finding.message
@@ -50,27 +50,27 @@ def test_codes_flip_a_verdict_and_are_found():
     assert setting.name == "na_values"
     assert setting.phrase in finding.message
     assert setting.value == {"score": (-99.0,), "rate": (999.0,)}
-    assert not [each for each in truth.findings if each.code == "FS412"]
+    assert not [finding for finding in truth.findings if finding.code == "FS412"]
 
 
 @pytest.mark.parametrize("code", [-9, -99, -999, 99, 999, 9999, -8888, 777])
 def test_codes_far_from_the_rest_are_found(code):
     values = np.r_[np.random.default_rng(2).integers(1, 6, 200), [code] * 5]
-    assert f"holds {code} (5 rows)" in find_in(values)
+    assert f"holds {code} (5 rows)" in find_message(values)
     continuous = np.r_[np.random.default_rng(2).normal(5, 1, 200), [code] * 5]
-    assert f"holds {code} (5 rows)" in find_in(continuous)
+    assert f"holds {code} (5 rows)" in find_message(continuous)
 
 
 def test_several_codes_and_zeros_are_found_together():
     values = np.r_[np.linspace(40, 90, 200), [0] * 9, [-99] * 4, [999] * 5]
-    assert "-99 (4 rows) and 0 (9 rows) and 999 (5 rows)" in find_in(values)
+    assert "-99 (4 rows) and 0 (9 rows) and 999 (5 rows)" in find_message(values)
 
 
 def test_the_advice_in_python_makes_the_cells_missing():
     message = findings(CODED, GROUPS)[0].message
     advice = message[message.index("X.replace") : message.index(" with on_missing=")]
-    replaced = eval(advice, {"X": CODED, "np": np})
-    assert replaced["score"].isna().sum() == (CODED["score"] == -99).sum() > 0
+    frame = eval(advice, {"X": CODED, "np": np})
+    assert frame["score"].isna().sum() == (CODED["score"] == -99).sum() > 0
     message = findings(CODED.to_numpy(), GROUPS)[0].message
     array = CODED.to_numpy().copy()
     exec(message[message.index("X[") : message.index(" with on_missing=")], {"X": array, "np": np})
@@ -81,12 +81,12 @@ def test_the_advice_in_python_names_every_column_and_suits_integers():
     rows = CODED.round().astype(int)
     message = findings(rows, GROUPS)[0].message
     advice = message[message.index("X.replace") : message.index(" with on_missing=")]
-    replaced = eval(advice, {"X": rows, "np": np})
+    frame = eval(advice, {"X": rows, "np": np})
     message = findings(rows.to_numpy(), GROUPS)[0].message
     names = {"X": rows.to_numpy(), "np": np}
     exec(message[message.index("X = ") : message.index(" with on_missing=")], names)
-    assert replaced["rate"].isna().sum() == (CODED["rate"] == 999).sum() > 0
-    np.testing.assert_array_equal(names["X"], replaced.to_numpy(dtype=float))
+    assert frame["rate"].isna().sum() == (CODED["rate"] == 999).sum() > 0
+    np.testing.assert_array_equal(names["X"], frame.to_numpy(dtype=float))
 
 
 def test_rows_of_codes_are_reported_as_counted_in_the_first_rows_only():
@@ -95,7 +95,7 @@ def test_rows_of_codes_are_reported_as_counted_in_the_first_rows_only():
     counts = re.search(
         r"In the first ([\d,]+) rows, x1 holds -99 \((\d+) rows\)", findings(rows)[0].message
     )
-    n_seen, n_codes = (int(each.replace(",", "")) for each in counts.groups())
+    n_seen, n_codes = (int(count.replace(",", "")) for count in counts.groups())
     assert n_seen < len(rows)
     assert n_codes == (rows[:n_seen, 1] == -99).sum()
     assert "values? x1 holds -99 (10 rows)" in findings(rows[:1000])[0].message
@@ -124,7 +124,7 @@ ORDINARY = {
 
 @pytest.mark.parametrize("name", ORDINARY)
 def test_ordinary_columns_give_no_alarm(name):
-    assert find_in(ORDINARY[name]) is None
+    assert find_message(ORDINARY[name]) is None
 
 
 @pytest.mark.slow
@@ -138,7 +138,7 @@ def test_tables_of_scikit_learn_give_no_alarm(name):
 @pytest.mark.slow
 def test_only_the_top_code_of_capital_gains_is_found_in_adult():
     data = load_adult("sex")
-    few = data.X[:4000]
-    rows = pd.DataFrame(few, columns=data.feature_names)
+    first_rows = data.X[:4000]
+    rows = pd.DataFrame(first_rows, columns=data.feature_names)
     [finding] = findings(rows.loc[:, rows.nunique() > 1], data.sensitive_features[:4000])
     assert finding.columns == ("capital-gain",)

@@ -29,8 +29,8 @@ def fit_models(X, groups, d):
     }
 
 
-def recognized_models(models, *rows, **named):
-    result = fs.audit(models, *rows, **{"folds": 5} | named)
+def recognized_models(models, *rows, **options):
+    result = fs.audit(models, *rows, **{"folds": 5} | options)
     return {model.name: model for model in result.models if model.in_sample}
 
 
@@ -47,13 +47,13 @@ def test_some_of_the_rows_of_the_fit_are_recognized_and_models_fitted_again(n, i
     rng = np.random.default_rng(0)
     X, groups = draw_rows(rng, 240, 12)
     models = fit_models(X, groups, 3)
-    named = {"sample_weight": rng.uniform(0.5, 1.5, 240)} if is_weighted else {}
-    found = recognized_models(models, X[:n], groups[:n], **named)
-    assert set(found) == {*models, "PCA"}
-    assert all(model.has_estimates for model in found.values())
+    options = {"sample_weight": rng.uniform(0.5, 1.5, 240)} if is_weighted else {}
+    models_by_name = recognized_models(models, X[:n], groups[:n], **options)
+    assert set(models_by_name) == {*models, "PCA"}
+    assert all(model.has_estimates for model in models_by_name.values())
     # Number and mean of the rows say so already where these are all rows, of equal weight.
     exact = set() if n < 240 or is_weighted else {"fair", "saved", "ordinary", "PCA"}
-    assert {name for name, model in found.items() if not model.in_sample_inferred} == exact
+    assert {name for name, model in models_by_name.items() if not model.in_sample_inferred} == exact
 
 
 @pytest.mark.parametrize("n", [pytest.param(240, marks=pytest.mark.slow), 60])
@@ -75,11 +75,11 @@ def test_estimates_of_rows_but_one_are_those_of_all_rows():
     rng = np.random.default_rng(2)
     X, groups = draw_rows(rng, 160, 15)
     plain = fs.FairPCA(3, criterion="total_error").fit(X, sensitive_features=groups)
-    whole, part = (fs.audit(plain, X[:n], groups[:n], folds=5) for n in (160, 159))
-    for first, second in zip(whole.models, part.models, strict=True):
-        for mine, other in zip(first.groups, second.groups, strict=True):
-            assert other.expected_error.value == pytest.approx(mine.expected_error.value, rel=0.05)
-            assert mine.expected_error.value > 1.02 * mine.observed_error.value
+    all_rows, all_but_one = (fs.audit(plain, X[:n], groups[:n], folds=5) for n in (160, 159))
+    for first, second in zip(all_rows.models, all_but_one.models, strict=True):
+        for group, other in zip(first.groups, second.groups, strict=True):
+            assert other.expected_error.value == pytest.approx(group.expected_error.value, rel=0.05)
+            assert group.expected_error.value > 1.02 * group.observed_error.value
 
 
 def test_a_basis_that_was_made_from_these_rows_in_an_unknown_way_has_no_estimates():
@@ -95,7 +95,8 @@ def test_a_basis_that_was_made_from_these_rows_in_an_unknown_way_has_no_estimate
 
 def test_a_loss_below_zero_is_never_called_not_shown():
     rng = np.random.default_rng(4)
-    X, groups = rng.normal(size=(460, 20)), np.repeat(["many", "few"], [400, 60])
+    X = rng.normal(size=(460, 20))
+    groups = np.repeat(["many", "few"], [400, 60])
     result = fs.audit(PCA(4).fit(X[400:]).components_, X, groups)
     few = next(group for group in result.models[0].groups if group.group == "few")
     assert few.expected_loss.high < 0
@@ -117,11 +118,12 @@ def test_new_rows_are_not_recognized_with_few_rows_and_many_features():
 @pytest.mark.slow
 def test_why_few_rows_of_many_features_have_no_estimates():
     rng = np.random.default_rng(3)
-    X, groups = rng.normal(size=(40, 600)), np.arange(40) % 2
+    X = rng.normal(size=(40, 600))
+    groups = np.arange(40) % 2
     plain = fs.FairPCA(2).fit(X, sensitive_features=groups).subspace_
     scaled = fs.FairPCA(2, scale=True).fit(X, sensitive_features=groups).subspace_
-    both = fs.audit({"plain": plain, "scaled": scaled}, X, groups)
-    assert {"different scales" in model.no_estimates_reason for model in both.models} == {True}
+    result = fs.audit({"plain": plain, "scaled": scaled}, X, groups)
+    assert {"different scales" in model.no_estimates_reason for model in result.models} == {True}
     wide = fs.audit(np.eye(600)[:50], X, groups)
     assert "beyond the span" in wide.models[0].no_estimates_reason
 
@@ -132,7 +134,7 @@ def test_why_few_rows_of_many_features_have_no_estimates():
 def test_how_often_rows_are_recognized(kind):
     """Check how often an audit recognizes the rows of the fit: all but one, new ones, true axes."""
     rng = np.random.default_rng(5)
-    found = {"but one": [], "new": [], "true axes": []}
+    outcomes = {"but one": [], "new": [], "true axes": []}
     for _ in select_cases(range(30), 3):
         X, groups = draw_rows(rng, 200, 20, kind)
         models = fit_models(X, groups, 3)
@@ -141,18 +143,20 @@ def test_how_often_rows_are_recognized(kind):
             ("but one", (X[1:], groups[1:])),
             ("new", draw_rows(rng, 200, 20, kind)),
         ):
-            seen = recognized_models(models, *rows)
-            found[name].append([each in seen for each in names])
-        found["true axes"].append(bool(recognized_models(np.eye(20)[:3], *draw_rows(rng, 200, 20))))
-    shares = dict(zip(names, np.mean(found["but one"], axis=0), strict=True))
+            models_by_name = recognized_models(models, *rows)
+            outcomes[name].append([model_name in models_by_name for model_name in names])
+        outcomes["true axes"].append(
+            bool(recognized_models(np.eye(20)[:3], *draw_rows(rng, 200, 20)))
+        )
+    shares = dict(zip(names, np.mean(outcomes["but one"], axis=0), strict=True))
     rate = 0.98 if kind == "normal" else 0.85
-    standard_error = np.sqrt(rate * (1 - rate) / len(found["but one"]))
+    standard_error = np.sqrt(rate * (1 - rate) / len(outcomes["but one"]))
     assert shares.pop("array") >= rate - 2 * standard_error
     assert min(shares.values()) >= 0.98
     # In at most one draw in a hundred: .01 of 100 others with indicators.
-    mistaken = np.mean(np.any(found["new"], axis=1))
-    assert mistaken <= 0.01 + 2 * np.sqrt(0.01 * 0.99 / len(found["new"]))
-    assert np.mean(found["true axes"]) <= 0.007
+    mistaken = np.mean(np.any(outcomes["new"], axis=1))
+    assert mistaken <= 0.01 + 2 * np.sqrt(0.01 * 0.99 / len(outcomes["new"]))
+    assert np.mean(outcomes["true axes"]) <= 0.007
 
 
 @pytest.mark.long
@@ -160,11 +164,12 @@ def test_how_often_rows_are_recognized(kind):
 @pytest.mark.parametrize("n_missing", [0, 1])
 def test_errors_of_groups_that_are_alike_are_seldom_called_different(n_missing):
     """FS202 is rare on rows of the fit, although errors on these rows differ."""
-    rng, raised = np.random.default_rng(6), []
+    rng = np.random.default_rng(6)
+    reported_models = []
     for _ in select_cases(range(60), 3):
         X, groups = draw_rows(rng, 260, 20)
         fair = fs.FairPCA(3).fit(X, sensitive_features=groups)
         result = fs.audit(fair, X[n_missing:], groups[n_missing:])
-        raised.append([f.model for f in result.findings if f.code == "FS202"])
+        reported_models.append([f.model for f in result.findings if f.code == "FS202"])
     for name in ("minimax loss", "PCA"):
-        assert np.mean([name in each for each in raised]) <= 0.12
+        assert np.mean([name in names for names in reported_models]) <= 0.12

@@ -49,7 +49,7 @@ SLOW_MODELS = {
 }
 
 
-def fitted(model, rows=X):
+def fit_model(model, rows=X):
     return model.fit(rows) if hasattr(model, "fit") else model
 
 
@@ -60,8 +60,8 @@ def largest_tail_sum(model, rows, groups, variances):
     residuals = (rows - offset) / unit
     second_moments = []
     for label, variance in variances.items():
-        own = residuals[groups == label]
-        second_moments.append(own.T @ own / len(own) / variance)
+        group_rows = residuals[groups == label]
+        second_moments.append(group_rows.T @ group_rows / len(group_rows) / variance)
     first, second = second_moments
 
     def tail_sum(weight):
@@ -70,24 +70,24 @@ def largest_tail_sum(model, rows, groups, variances):
     return -minimize_scalar(lambda w: -tail_sum(w), bounds=(0, 1), options={"xatol": 1e-10}).fun
 
 
-def audited(model, rows=X, groups=GROUPS, **options):
-    return audit({"it": fitted(model, rows)}, rows, groups, folds=None, **options)
+def audit_model(model, rows=X, groups=GROUPS, **options):
+    return audit({"it": fit_model(model, rows)}, rows, groups, folds=None, **options)
 
 
 def assert_bound_is_right(model, rows=X, groups=GROUPS):
-    result = audited(model, rows, groups).models[0]
-    found = result.rank_bound
-    variances = {each.group: each.observed_total_variance for each in result.groups}
+    result = audit_model(model, rows, groups).models[0]
+    rank_bound = result.rank_bound
+    variances = {group.group: group.observed_total_variance for group in result.groups}
     shares = {
-        each.group: each.observed_error.value / variances[each.group] for each in result.groups
+        group.group: group.observed_error.value / variances[group.group] for group in result.groups
     }
-    assert found.largest_error == pytest.approx(shares[found.group])
-    assert found.largest_error == pytest.approx(max(shares.values()))
+    assert rank_bound.largest_error == pytest.approx(shares[rank_bound.group])
+    assert rank_bound.largest_error == pytest.approx(max(shares.values()))
     expected = largest_tail_sum(model, rows, groups, variances)
     # A bound holds however early the search for it ends.
-    assert expected * (1 - 1e-3) <= found.bound <= expected * (1 + 1e-8)
-    assert found.excess == pytest.approx(found.largest_error / found.bound - 1)
-    assert found.largest_error > found.bound
+    assert expected * (1 - 1e-3) <= rank_bound.bound <= expected * (1 + 1e-8)
+    assert rank_bound.excess == pytest.approx(rank_bound.largest_error / rank_bound.bound - 1)
+    assert rank_bound.largest_error > rank_bound.bound
 
 
 @pytest.mark.parametrize("name", MODELS)
@@ -113,21 +113,21 @@ def test_rows_that_are_fewer_than_the_features():
 
 
 def test_it_is_in_text_markdown_json_and_metrics():
-    result = audited(MODELS["nmf"])
-    found = result.models[0].rank_bound
-    sentence = next(each.message for each in result.findings if each.code == "FS211")
-    for share in (found.largest_error, found.bound):
+    result = audit_model(MODELS["nmf"])
+    rank_bound = result.models[0].rank_bound
+    sentence = next(finding.message for finding in result.findings if finding.code == "FS211")
+    for share in (rank_bound.largest_error, rank_bound.bound):
         assert f"{100 * share:.1f} %" in sentence
     assert "FS211" in str(result)
     assert "FS211" in result.to_markdown()
-    assert result.metrics()["rank_bound"] == found.bound
-    assert result.metrics()["rank_excess"] == found.excess
+    assert result.metrics()["rank_bound"] == rank_bound.bound
+    assert result.metrics()["rank_excess"] == rank_bound.excess
     record = json.loads(json.dumps(result.to_dict()))["models"][0]["rank_bound"]
     assert record == {
-        "group": found.group,
-        "largest_error": found.largest_error,
-        "bound": found.bound,
-        "excess": found.excess,
+        "group": rank_bound.group,
+        "largest_error": rank_bound.largest_error,
+        "bound": rank_bound.bound,
+        "excess": rank_bound.excess,
     }
     schema = json.loads((files("fairspan.cli") / "schema.json").read_text("utf-8"))
     model_schema = {"$ref": "#/$defs/model", "$defs": schema["$defs"]}
@@ -146,38 +146,40 @@ def test_it_is_in_text_markdown_json_and_metrics():
     ],
 )
 def test_models_with_an_optimum_of_their_own_or_other_decoders_have_none(model):
-    assert audited(model).models[0].rank_bound is None
+    assert audit_model(model).models[0].rank_bound is None
 
 
 @pytest.mark.slow
 def test_fair_models_and_completed_rows_have_none():
     fair = FairPCA(D).fit(X, sensitive_features=GROUPS)
-    assert [each.rank_bound for each in audit(fair, X, GROUPS, folds=None).models] == [None, None]
+    assert [
+        audited_model.rank_bound for audited_model in audit(fair, X, GROUPS, folds=None).models
+    ] == [None, None]
     holes = np.where(np.random.default_rng(0).random(X.shape) < 0.02, np.nan, X)
-    assert audited(MODELS["positive"], holes, on_missing="em").models[0].rank_bound is None
+    assert audit_model(MODELS["positive"], holes, on_missing="em").models[0].rank_bound is None
 
 
-def test_groups_without_variance_are_left_out():
+def test_groups_without_variance_are_ignored():
     rows = np.vstack([X, np.repeat(X.mean(axis=0)[None], 5, axis=0)])
     groups = np.append(GROUPS, ["same"] * 5)
-    found = audited(MODELS["nmf"], rows, groups).models[0].rank_bound
-    assert found.group in ("high", "low")
-    assert found.largest_error > found.bound
+    rank_bound = audit_model(MODELS["nmf"], rows, groups).models[0].rank_bound
+    assert rank_bound.group in ("high", "low")
+    assert rank_bound.largest_error > rank_bound.bound
 
 
 @pytest.mark.slow
 def test_projections_have_it_from_moments_and_with_folds():
     model = MODELS["oblique"]
-    of_rows = audited(model).models[0].rank_bound
+    of_rows = audit_model(model).models[0].rank_bound
     of_moments = audit(model, moments=GroupMoments.from_rows(X, GROUPS)).models[0].rank_bound
     of_folds = audit(model, X, GROUPS).models[0].rank_bound
-    for found in (of_moments, of_folds):
-        assert found.bound == pytest.approx(of_rows.bound, rel=1e-3)
-        assert found.largest_error == pytest.approx(of_rows.largest_error)
+    for result in (of_moments, of_folds):
+        assert result.bound == pytest.approx(of_rows.bound, rel=1e-3)
+        assert result.largest_error == pytest.approx(of_rows.largest_error)
 
 
 def test_the_function_agrees_on_squared_errors_of_pipelines():
-    model = fitted(MODELS["scaled"])
-    found = rank_bound(model, X, GROUPS, relative=False)
-    errors = [group.observed_error.value for group in audited(model).models[0].groups]
-    np.testing.assert_allclose(found.errors, errors, rtol=1e-6)
+    model = fit_model(MODELS["scaled"])
+    result = rank_bound(model, X, GROUPS, relative=False)
+    errors = [group.observed_error.value for group in audit_model(model).models[0].groups]
+    np.testing.assert_allclose(result.errors, errors, rtol=1e-6)

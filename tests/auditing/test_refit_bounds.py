@@ -30,10 +30,12 @@ SIZES = np.array([[3, 2, 1.5, 1, 0.8, 0.5], [1, 2, 1, 3, 0.8, 0.5], [2, 1, 2, 1,
 CHANGES = {"none": (1.0, 0.0, 0.0), "spread": (1.6, 0.0, 0.0), "all": (1, 2, 0), "one": (1, 0, 2)}
 
 
-def draw_rows(seed, k=2, change="none", each=150):
+def draw_rows(seed, k=2, change="none", n_smallest=150):
     rng = np.random.default_rng(seed)
     spread, everyone, one = CHANGES[change]
-    parts = [rng.normal(size=(each * (g + 1), 6)) * sizes for g, sizes in enumerate(SIZES[:k])]
+    parts = [
+        rng.normal(size=(n_smallest * (g + 1), 6)) * sizes for g, sizes in enumerate(SIZES[:k])
+    ]
     parts[-1] = parts[-1] * [1, spread, 1, spread, 1, 1] + one
     labels = np.repeat([*"abc"][:k], [len(part) for part in parts])
     return np.vstack(parts) + everyone, labels
@@ -48,11 +50,14 @@ def refit(model, X, groups):
     moments = GroupMoments.from_rows(X, groups)
     if model.scale_ is not None:
         moments = moments.divided_by(model.scale_)
-    same = model.get_params(deep=False) | {"scale": False}
-    return FairPCA(**same).fit_moments(moments).solution_
+    parameters = model.get_params(deep=False) | {"scale": False}
+    return FairPCA(**parameters).fit_moments(moments).solution_
 
 
-KINDS = [*((each, 2) for each in CRITERIA), *((each, 3) for each in MANY_GROUP_CRITERIA)]
+KINDS = [
+    *((criterion, 2) for criterion in CRITERIA),
+    *((criterion, 3) for criterion in MANY_GROUP_CRITERIA),
+]
 CENTERS_AND_CHANGES = [
     *(("global", change) for change in CHANGES),
     ("group", "spread"),
@@ -80,7 +85,8 @@ SLOW_KINDS = {("error gap", 3), ("robust error gap", 3), ("Nash welfare", 3)}
     ids=str,
 )
 def test_no_refit_is_below_the_bound(kind, place):
-    (name, k), (center, change) = kind, place
+    name, k = kind
+    center, change = place
     model = FairPCA(2, criterion=CRITERIA[name], center=center, scale=center == "global")
     model.fit(draw_rows(1, k)[0], sensitive_features=draw_rows(1, k)[1])
     X, groups = draw_rows(2, k, change)
@@ -148,11 +154,11 @@ def test_the_bound_holds_for_subspaces_tried_at_random():
     X, groups = draw_rows(8, 3, "spread")
     bound = audit_model(model, X, groups).refit_bound
     second = GroupMoments.from_rows(X, groups).second_moments()
-    best = np.array([np.linalg.eigvalsh(each)[:4].sum() for each in second])
+    best = np.array([np.linalg.eigvalsh(matrix)[:4].sum() for matrix in second])
     values = []
     for _ in range(2_000):
-        left = qr(rng.normal(size=(6, 6)))[0][:, :4]
-        values.append((np.einsum("ij,gik,kj->g", left, second, left) - best).max())
+        basis = qr(rng.normal(size=(6, 6)))[0][:, :4]
+        values.append((np.einsum("ij,gik,kj->g", basis, second, basis) - best).max())
     assert bound.lower_bound <= min(values)
     assert bound.objective >= bound.lower_bound == pytest.approx(bound.objective - bound.gap)
 
@@ -160,17 +166,19 @@ def test_the_bound_holds_for_subspaces_tried_at_random():
 def test_the_objective_is_that_of_the_model_as_it_is_used():
     X, groups = draw_rows(1)
     model = FairPCA(2, criterion="minimax_error").fit(X, sensitive_features=groups)
-    X, groups = draw_rows(2, change="all", each=140)
-    lost = X - model.inverse_transform(model.transform(X))
-    errors = [(lost[groups == label] ** 2).sum(axis=1).mean() for label in "ab"]
-    found = audit_model(model, X, groups)
-    assert found.refit_bound.objective == pytest.approx(max(errors))
-    moved = replace(model.subspace_, mean=X.mean(axis=0))
-    again = audit_model(moved, X, groups).refit_bound
-    assert again.objective == pytest.approx(found.refit_bound.recentered_objective)
-    assert again.gap < 0.2 * found.refit_bound.gap
+    X, groups = draw_rows(2, change="all", n_smallest=140)
+    residuals = X - model.inverse_transform(model.transform(X))
+    errors = [(residuals[groups == label] ** 2).sum(axis=1).mean() for label in "ab"]
+    audited_model = audit_model(model, X, groups)
+    assert audited_model.refit_bound.objective == pytest.approx(max(errors))
+    recentered = replace(model.subspace_, mean=X.mean(axis=0))
+    recentered_bound = audit_model(recentered, X, groups).refit_bound
+    assert recentered_bound.objective == pytest.approx(
+        audited_model.refit_bound.recentered_objective
+    )
+    assert recentered_bound.gap < 0.2 * audited_model.refit_bound.gap
     # Of the fit, errors are known.
-    drift = [each.drift.value for each in found.groups]
+    drift = [group.drift.value for group in audited_model.groups]
     np.testing.assert_allclose(drift, errors - model.group_errors_)
 
 
@@ -179,9 +187,9 @@ def test_a_file_gives_the_same_results_as_the_model(tmp_path):
     model = FairPCA(2, criterion="robust_error_gap", scale=True).fit(X, sensitive_features=groups)
     model.subspace_.save(tmp_path / "fair.model")
     X, groups = draw_rows(2)
-    both = [audit_model(each, X, groups) for each in (model, tmp_path / "fair.model")]
-    assert both[0].refit_bound == both[1].refit_bound
-    assert both[0].to_dict()["refit_bound"] == both[1].to_dict()["refit_bound"]
+    audits = [audit_model(source, X, groups) for source in (model, tmp_path / "fair.model")]
+    assert audits[0].refit_bound == audits[1].refit_bound
+    assert audits[0].to_dict()["refit_bound"] == audits[1].to_dict()["refit_bound"]
 
 
 def test_rows_of_the_fit_and_models_of_others_give_no_finding():
@@ -193,7 +201,7 @@ def test_rows_of_the_fit_and_models_of_others_give_no_finding():
 
 
 @pytest.mark.parametrize(
-    ("criterion", "restriction", "why"),
+    ("criterion", "restriction", "reason"),
     [
         (fs.MinimaxLoss(), None, None),
         (fs.NashWelfare(), None, None),
@@ -202,15 +210,15 @@ def test_rows_of_the_fit_and_models_of_others_give_no_finding():
         (fs.TotalError(), fs.MeanParity(tolerance=0.1), "other groups"),
     ],
 )
-def test_without_a_group_there_is_a_bound_or_a_reason_for_none(criterion, restriction, why):
+def test_without_a_group_there_is_a_bound_or_a_reason_for_none(criterion, restriction, reason):
     model = FairPCA(2, criterion=criterion, restriction=restriction)
     X, groups = draw_rows(1, change="one")
     model.fit(X, sensitive_features=groups)
     bound = audit_model(model, X[groups == "a"] + 1, groups[groups == "a"]).refit_bound
-    if why is None:
+    if reason is None:
         assert np.isfinite(bound.lower_bound)
         return
-    assert why in bound.no_bound_reason
+    assert reason in bound.no_bound_reason
     assert bound.refit_may_help is None
     assert bound.to_dict()["gap"] is bound.to_dict()["lower_bound"] is None
 
@@ -219,13 +227,13 @@ def test_without_a_group_there_is_a_bound_or_a_reason_for_none(criterion, restri
     "n_draws", [pytest.param(20, marks=pytest.mark.slow), pytest.param(60, marks=pytest.mark.long)]
 )
 def test_the_interval_of_the_drift_covers_no_change_as_often_as_it_says(n_draws):
-    covered = 0
+    n_covered = 0
     for seed in range(n_draws):
-        X, groups = draw_rows(100 + seed, each=400)
+        X, groups = draw_rows(100 + seed, n_smallest=400)
         model = FairPCA(2, criterion="total_error").fit(X, sensitive_features=groups)
-        found = audit_model(model, *draw_rows(500 + seed, each=150))
-        covered += all(each.drift.contains_zero for each in found.groups)
-    assert covered >= (0.88 if n_draws == 60 else 0.8) * n_draws
+        audited_model = audit_model(model, *draw_rows(500 + seed, n_smallest=150))
+        n_covered += all(group.drift.contains_zero for group in audited_model.groups)
+    assert n_covered >= (0.88 if n_draws == 60 else 0.8) * n_draws
 
 
 def test_blocks_of_moments_give_the_findings_of_rows():
@@ -233,16 +241,16 @@ def test_blocks_of_moments_give_the_findings_of_rows():
     model = FairPCA(2).fit(X, sensitive_features=groups)
     X, groups = draw_rows(2, change="spread")
     blocks = [GroupMoments.from_rows(X[i::20], groups[i::20]) for i in range(20)]
-    found = audit(model, moments=blocks, folds=None).models[0]
+    of_blocks = audit(model, moments=blocks, folds=None).models[0]
     of_rows = audit(model, X, groups, folds=None).models[0]
-    bound = found.refit_bound
+    bound = of_blocks.refit_bound
     assert bound.lower_bound == pytest.approx(of_rows.refit_bound.lower_bound)
-    for ours, theirs in zip(found.groups, of_rows.groups, strict=True):
-        assert ours.drift.value == pytest.approx(theirs.drift.value)
-        half = [each.drift.high - each.drift.value for each in (ours, theirs)]
+    for block_group, row_group in zip(of_blocks.groups, of_rows.groups, strict=True):
+        assert block_group.drift.value == pytest.approx(row_group.drift.value)
+        half = [group.drift.high - group.drift.value for group in (block_group, row_group)]
         assert half[0] == pytest.approx(half[1], rel=0.5)
-    alone = audit(model, moments=blocks[0], folds=None).models[0]
-    assert not alone.groups[0].drift.has_interval
+    single = audit(model, moments=blocks[0], folds=None).models[0]
+    assert not single.groups[0].drift.has_interval
 
 
 @pytest.mark.parametrize(
@@ -254,14 +262,14 @@ def test_blocks_of_moments_give_the_findings_of_rows():
     ],
 )
 def test_findings_say_whether_a_refit_may_help(change, codes, words):
-    X, groups = draw_rows(1, each=1_000)
+    X, groups = draw_rows(1, n_smallest=1_000)
     model = FairPCA(2, criterion="nash_welfare").fit(X, sensitive_features=groups)
-    X, groups = draw_rows(2, change=change, each=3_000)
-    found = audit(model, X - (0.8 if change == "all" else 0.0), groups, folds=None).findings
-    about = [each for each in found if each.code in ("FS209", "FS210")]
-    assert {each.code for each in about} == codes
-    assert {each.model for each in about} == {"Nash welfare"}
-    assert any(words in each.message for each in about)
+    X, groups = draw_rows(2, change=change, n_smallest=3_000)
+    findings = audit(model, X - (0.8 if change == "all" else 0.0), groups, folds=None).findings
+    refit_findings = [finding for finding in findings if finding.code in ("FS209", "FS210")]
+    assert {finding.code for finding in refit_findings} == codes
+    assert {finding.model for finding in refit_findings} == {"Nash welfare"}
+    assert any(words in finding.message for finding in refit_findings)
 
 
 @pytest.mark.parametrize(("n", "is_told"), [(59, True), (60, False)])
@@ -269,22 +277,24 @@ def test_a_gap_due_to_few_rows_is_reported_as_chance(n, is_told):
     rng = np.random.default_rng(0)
     model = FairPCA(2).fit(rng.standard_normal((400, 6)), sensitive_features=["a", "b"] * 200)
     X = np.vstack([rng.standard_normal((400, 6)), rng.standard_normal((n, 6)) * [1, 1, 1, 4, 3, 1]])
-    [found] = [
-        each
-        for each in audit(model, X, np.repeat(["a", "b"], [400, n])).findings
-        if each.code == "FS209"
+    [finding] = [
+        finding
+        for finding in audit(model, X, np.repeat(["a", "b"], [400, n])).findings
+        if finding.code == "FS209"
     ]
-    assert found.message.endswith(f"has only {n} rows.") == is_told
-    assert ("due to chance: 'b'" in found.message) == is_told
-    assert "A refit may help" in found.message
+    assert finding.message.endswith(f"has only {n} rows.") == is_told
+    assert ("due to chance: 'b'" in finding.message) == is_told
+    assert "A refit may help" in finding.message
 
 
-def test_ordinary_pca_alone_has_its_own():
+def test_ordinary_pca_alone_has_a_refit_finding():
     X, groups = draw_rows(1)
     model = FairPCA(2, criterion="total_error").fit(X, sensitive_features=groups)
     X, groups = draw_rows(2)
-    found = [each for each in audit(model, X, groups).findings if each.code == "FS209"]
-    assert len(found) == 1
+    refit_findings = [
+        finding for finding in audit(model, X, groups).findings if finding.code == "FS209"
+    ]
+    assert len(refit_findings) == 1
     pca = audit(model, X, groups, folds=None).models[0].refit_bound
     assert pca.lower_bound == pytest.approx(refit(model, X, groups).objective)
 
@@ -293,14 +303,14 @@ def test_a_negative_captured_variance_has_no_finite_welfare():
     X, groups = draw_rows(1)
     model = FairPCA(2, criterion="nash_welfare").fit(X, sensitive_features=groups)
     X, groups = draw_rows(2)
-    found = audit(model, X + 30, groups)
-    bound = found.models[0].refit_bound
+    result = audit(model, X + 30, groups)
+    bound = result.models[0].refit_bound
     assert bound.objective == np.inf
     assert bound.refit_may_help
-    told = bound.to_dict()
-    assert told["objective"] is told["gap"] is told["relative_gap"] is None
-    assert told["lower_bound"] < told["recentered_objective"] < 0
-    sentence = next(each.message for each in found.findings if each.code == "FS209")
+    record = bound.to_dict()
+    assert record["objective"] is record["gap"] is record["relative_gap"] is None
+    assert record["lower_bound"] < record["recentered_objective"] < 0
+    sentence = next(finding.message for finding in result.findings if finding.code == "FS209")
     assert "nash_welfare is infinite, and" in sentence
     assert "inf " not in sentence
 
@@ -309,7 +319,8 @@ def test_a_negative_captured_variance_has_no_finite_welfare():
 def test_a_smaller_error_is_reported_if_tails_are_light(is_heavy, is_reported):
     """Rows whose sizes vary much may lack the few that dominated the error at the fit."""
     rng = np.random.default_rng(0)
-    lengths, groups = [3, 2, 1, 1, 1, 1], np.tile(["a", "b"], 2_000)
+    lengths = [3, 2, 1, 1, 1, 1]
+    groups = np.tile(["a", "b"], 2_000)
     X = rng.normal(size=(4_000, 6)) * lengths
     model = FairPCA(2).fit(X, sensitive_features=groups)
     sizes = rng.choice([0.3, 2.0], (4_000, 1), p=[0.9, 0.1]) if is_heavy else 0.5

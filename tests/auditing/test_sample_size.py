@@ -20,7 +20,8 @@ def rotate(angle):
     """Second moments of a group whose leading directions are turned away from the model's."""
     turn = np.eye(20)
     for i in range(D):
-        cos, sin = np.cos(angle), np.sin(angle)
+        cos = np.cos(angle)
+        sin = np.sin(angle)
         turn[np.ix_([i, i + 10], [i, i + 10])] = [[cos, -sin], [sin, cos]]
     return turn @ np.diag(EIGENVALUES) @ turn.T
 
@@ -28,7 +29,8 @@ def rotate(angle):
 def truth(second):
     """The loss under the first three axes, and s and B, by their formulas."""
     values, vectors = np.linalg.eigh(second)
-    values, best = values[::-1], vectors[:, ::-1][:, :D]
+    values = values[::-1]
+    best = vectors[:, ::-1][:, :D]
     difference = best @ best.T - np.diag(np.arange(20) < D)
     ratios = np.outer(values[:D], values[D:]) / np.subtract.outer(values[:D], values[D:])
     spread = np.sqrt(2 * np.trace(difference @ second @ difference @ second))
@@ -44,23 +46,31 @@ def required_sample_size(loss, spread, bias):
 def run_audit(rng, second, n):
     few = rng.multivariate_normal(np.zeros(20), second, size=n, method="cholesky")
     many = rng.normal(size=(600, 20)) * np.sqrt(EIGENVALUES)
-    X, groups = np.vstack([many, few]), np.repeat(["many", "few"], [600, n])
+    X = np.vstack([many, few])
+    groups = np.repeat(["many", "few"], [600, n])
     result = fs.audit(np.eye(20)[:D], X, groups)
     return result, next(g for g in result.models[0].groups if g.group == "few")
 
 
 @pytest.mark.slow
 def test_rows_needed_are_enough_and_of_the_order_of_the_formula():
-    rng, second = np.random.default_rng(0), rotate(ANGLE)
+    rng = np.random.default_rng(0)
+    second = rotate(ANGLE)
     loss, spread, bias = truth(second)
-    needed = 1.3 * required_sample_size(loss, spread, bias)
+    required = 1.3 * required_sample_size(loss, spread, bias)
     # Of 80 rows the cross-fitted loss is too small, and its spread too large.
-    found = [group for _ in range(24) if (group := run_audit(rng, second, 80)[1]).n_rows_needed]
-    assert len(found) >= 15
-    assert needed <= np.median([group.n_rows_needed for group in found]) <= 4 * needed
-    least = max(QUANTILE * spread / np.sqrt(80) + bias / 80, 3 * bias / 80)
-    assert np.median([group.min_detectable_loss for group in found]) == pytest.approx(
-        least, rel=0.2
+    inconclusive_groups = [
+        group for _ in range(24) if (group := run_audit(rng, second, 80)[1]).n_rows_needed
+    ]
+    assert len(inconclusive_groups) >= 15
+    assert (
+        required
+        <= np.median([group.n_rows_needed for group in inconclusive_groups])
+        <= 4 * required
+    )
+    detectable_loss = max(QUANTILE * spread / np.sqrt(80) + bias / 80, 3 * bias / 80)
+    assert np.median([group.min_detectable_loss for group in inconclusive_groups]) == pytest.approx(
+        detectable_loss, rel=0.2
     )
 
 
@@ -72,13 +82,13 @@ def test_no_number_of_rows_is_given_where_the_best_subspace_is_not_identified():
     assert "3rd and 4th component of 'few' are about equally important" in result.verdict.summary
 
 
-def test_they_are_reported_where_all_groups_are_inconclusive():
+def test_rows_needed_are_reported_where_all_groups_are_inconclusive():
     result, few = run_audit(np.random.default_rng(1), rotate(ANGLE), 60)
     assert few.state == "inconclusive"
     assert f"{few.n_rows_needed:,} rows of 'few'" in result.verdict.summary
     share = 100 * few.min_detectable_loss / few.observed_total_variance
     assert f"losses above {share:.1f} %" in result.verdict.summary
-    finding = next(each for each in result.findings if each.code == "FS101")
+    finding = next(finding for finding in result.findings if finding.code == "FS101")
     assert f"{few.n_rows_needed:,} rows of 'few'" in finding.message
     records = {record["group"]: record for record in result.to_records()}
     assert records["few"]["n_rows_needed"] == few.n_rows_needed
@@ -96,10 +106,11 @@ def test_they_are_reported_where_all_groups_are_inconclusive():
 @pytest.mark.long
 @pytest.mark.sweep
 @pytest.mark.parametrize("angle", [ANGLE, 0.5])
-def test_the_power_at_half_and_at_all_and_at_twice_the_rows(angle):
-    rng, second = np.random.default_rng(2), rotate(angle)
+def test_the_power_rises_from_half_to_twice_the_rows_needed(angle):
+    rng = np.random.default_rng(2)
+    second = rotate(angle)
     n = required_sample_size(*truth(second))
-    shown = [
+    shares_with_harm = [
         np.mean(
             [
                 run_audit(rng, second, round(n * factor))[1].state == "harmed"
@@ -108,9 +119,9 @@ def test_the_power_at_half_and_at_all_and_at_twice_the_rows(angle):
         )
         for factor in (0.5, 1.0, 2.0)
     ]
-    assert shown[0] <= 0.95
-    assert shown[1] >= 0.6
-    assert shown[2] >= 0.9
+    assert shares_with_harm[0] <= 0.95
+    assert shares_with_harm[1] >= 0.6
+    assert shares_with_harm[2] >= 0.9
 
 
 def test_the_number_needed_counts_clusters_where_clusters_are_declared():
@@ -118,16 +129,17 @@ def test_the_number_needed_counts_clusters_where_clusters_are_declared():
     rng = np.random.default_rng(1)
     few = rng.multivariate_normal(np.zeros(20), rotate(ANGLE), size=60, method="cholesky")
     many = rng.normal(size=(600, 20)) * np.sqrt(EIGENVALUES)
-    X, groups = np.vstack([many, few]), np.repeat(["many", "few"], [600, 60])
-    alone = fs.audit(np.eye(20)[:D], X, groups).models[0].groups[0]
+    X = np.vstack([many, few])
+    groups = np.repeat(["many", "few"], [600, 60])
+    row_group = fs.audit(np.eye(20)[:D], X, groups).models[0].groups[0]
     people = np.arange(660)
     doubled = fs.audit(
         np.eye(20)[:D], np.repeat(X, 2, axis=0), np.repeat(groups, 2), clusters=np.repeat(people, 2)
     )
     group = doubled.models[0].groups[0]
-    assert alone.n_clusters_needed is None
+    assert row_group.n_clusters_needed is None
     assert (group.group, group.n_clusters) == ("few", 60)
-    assert group.n_clusters_needed == pytest.approx(alone.n_rows_needed, rel=0.5)
+    assert group.n_clusters_needed == pytest.approx(row_group.n_rows_needed, rel=0.5)
     assert group.n_rows_needed == pytest.approx(2 * group.n_clusters_needed, rel=0.1)
     assert f"about {group.n_clusters_needed:,} clusters of 'few'" in doubled.verdict.summary
     (record, *_) = doubled.to_records()

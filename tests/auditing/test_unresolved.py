@@ -33,21 +33,21 @@ def test_the_certificate_gives_a_reason_and_a_remedy(fair, rows):
     assert verify(fair, *rows).holds
 
 
-def test_the_finding(fair, rows):
-    (found,) = [
-        each
-        for each in audit({"fair": fair}, *rows).findings
-        if each.model == "fair" and each.code == "FS204"
+def test_the_finding_names_the_column_to_rescale(fair, rows):
+    (finding,) = [
+        finding
+        for finding in audit({"fair": fair}, *rows).findings
+        if finding.model == "fair" and finding.code == "FS204"
     ]
-    assert "(unresolved)" in found.message
-    assert COLUMN in found.message
+    assert "(unresolved)" in finding.message
+    assert COLUMN in finding.message
     # These rows are centered about the mean of all rows already.
-    assert found.message.endswith(" Rescale it, or use scale=True.")
-    assert claims_nothing(found.message)
+    assert finding.message.endswith(" Rescale it, or use scale=True.")
+    assert claims_nothing(finding.message)
 
 
 @pytest.mark.slow
-def test_the_command_line(rows, tmp_path, capsys):
+def test_the_command_line_prints_the_status_unresolved(rows, tmp_path, capsys):
     from fairspan import cli
 
     path = tmp_path / "rows.csv"
@@ -61,7 +61,7 @@ def test_the_command_line(rows, tmp_path, capsys):
     assert cli.run(["verify", str(tmp_path / "m"), str(path), "--group", "group"]) == 0
 
 
-def test_pictures(fair):
+def test_pictures_note_unresolved_solutions(fair):
     note = GroupLossDisplay.from_estimator(fair)._note()
     assert "rounding error" in note
     assert claims_nothing(note)

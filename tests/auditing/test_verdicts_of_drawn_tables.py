@@ -52,22 +52,23 @@ class Table:
 
     def errors(self, model: Any) -> dict[str, float]:
         """True error of each group under a model."""
-        mean, basis = model.mean_, model.components_
-        found = {}
+        mean = model.mean_
+        basis = model.components_
+        errors_by_group = {}
         for group, second in self.second.items():
             offset = self.means.get(group, np.zeros(len(mean))) - mean
             about = second + np.outer(offset, offset)
-            found[group] = float(np.trace(about) - np.trace(basis @ about @ basis.T))
-        return found
+            errors_by_group[group] = float(np.trace(about) - np.trace(basis @ about @ basis.T))
+        return errors_by_group
 
     def best(self, model: Any) -> dict[str, tuple[float, float]]:
         """True best error and variance of each group."""
-        found = {}
+        best_by_group = {}
         for group, second in self.second.items():
             offset = self.means.get(group, np.zeros(len(model.mean_))) - model.mean_
             values = np.linalg.eigvalsh(second + np.outer(offset, offset))
-            found[group] = (float(values[: -self.d].sum()), float(values.sum()))
-        return found
+            best_by_group[group] = (float(values[: -self.d].sum()), float(values.sum()))
+        return best_by_group
 
 
 def draw_case(rng, sizes, spreads):
@@ -114,12 +115,12 @@ def leverage(rng, i):
 def clusters(rng, i):
     """Draw undeclared clusters of ten rows that share most of their variance."""
     many, few = SIZES[i]
-    who = np.concatenate(
+    persons = np.concatenate(
         [np.repeat(np.arange(n // 10), 10) + 1_000 * g for g, n in enumerate((many, few))]
     )
     shared = rng.normal(size=(2_000, P)) * WIDE
-    X = np.sqrt(0.3) * rng.normal(size=(len(who), P)) * WIDE + np.sqrt(0.7) * shared[who]
-    groups = np.where(who < 1_000, "many", "few")
+    X = np.sqrt(0.3) * rng.normal(size=(len(persons), P)) * WIDE + np.sqrt(0.7) * shared[persons]
+    groups = np.where(persons < 1_000, "many", "few")
     second = {label: np.diag(WIDE**2) for label in ("many", "few")}
     return Table(X, groups, second)
 
@@ -145,8 +146,9 @@ def identifier(rng, i):
     X = np.column_stack([np.arange(len(X)) * 1.0, X[order]])
     n = len(X)
     wider = {label: np.zeros((P + 1, P + 1)) for label in second}
-    for label, each in second.items():
-        wider[label][1:, 1:], wider[label][0, 0] = each, n**2 / 12
+    for label, matrix in second.items():
+        wider[label][1:, 1:] = matrix
+        wider[label][0, 0] = n**2 / 12
     mean = np.r_[n / 2, np.zeros(P)]
     means = dict.fromkeys(second, mean)
     return Table(X, groups[order], wider, means, needs=frozenset({"FS402", "FS403"}))
@@ -158,12 +160,12 @@ def missing(rng, i):
     X[np.ix_(groups == "few", [4, 5])] *= np.where(
         rng.random(((groups == "few").sum(), 1)) < 0.7, np.nan, 1.0
     )
-    filled = np.where(np.isnan(X), np.nanmean(X, axis=0), X)
+    imputed_rows = np.where(np.isnan(X), np.nanmean(X, axis=0), X)
     # What is true of the table as it was filled in.
-    kept = np.ones(P)
-    kept[[4, 5]] = 0.3
-    second["few"] = second["few"] * kept
-    return Table(filled, groups, second, needs=frozenset({"FS407", "FS408"}))
+    observed_share = np.ones(P)
+    observed_share[[4, 5]] = 0.3
+    second["few"] = second["few"] * observed_share
+    return Table(imputed_rows, groups, second, needs=frozenset({"FS407", "FS408"}))
 
 
 def tiny_third(rng, i):
@@ -174,8 +176,8 @@ def duplicates(rng, i):
     """Draw rows that occur four times each, in random order."""
     many, few = (n // 4 for n in SIZES[i])
     X, groups, second = draw_case(rng, (many, few), [WIDE, WIDE])
-    again = rng.permutation(np.tile(np.arange(len(X)), 4))
-    return Table(X[again], groups[again], second)
+    copies = rng.permutation(np.tile(np.arange(len(X)), 4))
+    return Table(X[copies], groups[copies], second)
 
 
 def own_rows_but_one(rng, i):
@@ -184,8 +186,8 @@ def own_rows_but_one(rng, i):
 
 
 KINDS: dict[str, Callable[[np.random.Generator, int], Table]] = {
-    each.__name__: each
-    for each in (
+    kind.__name__: kind
+    for kind in (
         *(harm, none, noise, leverage, clusters, payers, unstable, identifier),
         *(missing, tiny_third, duplicates, own_rows_but_one),
     )
@@ -199,8 +201,10 @@ def judge_model(table: Table) -> tuple[list[str], list[str], str]:
     fair = fs.FairPCA(table.d).fit(rows[0], sensitive_features=rows[1])
     plain = fs.FairPCA(table.d, criterion="total_error").fit(rows[0], sensitive_features=rows[1])
     result = fs.audit({"fair": fair, "PCA": plain}, table.X, table.groups, **table.options)
-    verdict, wrong, weak = result.verdict, [], []
-    models = {each.name: each for each in result.models}
+    verdict = result.verdict
+    wrong = []
+    weak = []
+    models = {model.name: model for model in result.models}
     best = table.best(plain)
     true = {name: table.errors(model) for name, model in (("fair", fair), ("PCA", plain))}
 
@@ -210,15 +214,15 @@ def judge_model(table: Table) -> tuple[list[str], list[str], str]:
     def share_changed(group):
         return (true["fair"][group] - true["PCA"][group]) / best[group][1]
 
-    vetoed = {each.code for each in result.findings if each.qualifies_verdict}
+    vetoed = {finding.code for finding in result.findings if finding.qualifies_verdict}
     if verdict.kind == "inconclusive":
-        told = [
+        losing_groups = [
             group.group
             for group in models["PCA"].groups
             if share_lost("PCA", group.group) > 0.1 and group.n_rows >= 150
         ]
-        if told and not vetoed and not table.needs:
-            weak.append(f"cannot tell, and {told} plainly lose")
+        if losing_groups and not vetoed and not table.needs:
+            weak.append(f"cannot tell, and {losing_groups} plainly lose")
         return wrong, weak, str(verdict)
     if table.needs and not vetoed & table.needs:
         wrong.append(f"none of {sorted(table.needs)} stands in it")
@@ -228,7 +232,7 @@ def judge_model(table: Table) -> tuple[list[str], list[str], str]:
         for group in model.groups:
             if group.state == "harmed" and share_lost(name, group.group) < MATERIAL / 2:
                 wrong.append(f"{group.group} called harmed by {name}")
-    before = [group.group for group in models["PCA"].groups if group.state == "harmed"]
+    harmed_in_pca = [group.group for group in models["PCA"].groups if group.state == "harmed"]
     if verdict.kind == "no material harm":
         wrong += [
             f"{group} loses {share_lost('PCA', group):.3f}"
@@ -241,18 +245,20 @@ def judge_model(table: Table) -> tuple[list[str], list[str], str]:
     if verdict.kind == "harm, repair helps":
         wrong += [
             f"{group} pays {share_changed(group):.3f}"
-            for group in before
+            for group in harmed_in_pca
             if share_changed(group) > 1.5 * MATERIAL
         ]
         if "other group becomes harmed" in verdict.summary:
             wrong += [
                 f"{group} becomes harmed"
                 for group in true["fair"]
-                if group not in before
+                if group not in harmed_in_pca
                 and min(share_lost("fair", group), share_changed(group)) > 1.5 * MATERIAL
             ]
-    if verdict.kind == "harm, repair not shown to help" and share_changed(before[0]) < -0.1:
-        weak.append(f"{before[0]} gains {-share_changed(before[0]):.3f}, which is not said")
+    if verdict.kind == "harm, repair not shown to help" and share_changed(harmed_in_pca[0]) < -0.1:
+        weak.append(
+            f"{harmed_in_pca[0]} gains {-share_changed(harmed_in_pca[0]):.3f}, which is not said"
+        )
     return wrong, weak, str(verdict)
 
 
@@ -260,15 +266,17 @@ def judge_model(table: Table) -> tuple[list[str], list[str], str]:
 @pytest.mark.sweep
 def test_verdicts_on_sixty_synthetic_tables(record_property):
     """Six draws each: at most 3 of 360 are wrong, and at most 3 % weak."""
-    wrong, weak, n = [], [], 0
+    wrong = []
+    weak = []
+    n = 0
     for number, (name, kind) in enumerate(KINDS.items()):
         for i in range(len(SIZES)):
             for draw in select_cases(range(6), 6):
-                found = judge_model(kind(np.random.default_rng([number, i, draw]), i))
+                outcome = judge_model(kind(np.random.default_rng([number, i, draw]), i))
                 n += 1
-                for kept, seen in zip((wrong, weak), found[:2], strict=True):
-                    if seen:
-                        kept.append(f"{name}, {i}, {draw}: {seen}; {found[2]}")
+                for reports, reasons in zip((wrong, weak), outcome[:2], strict=True):
+                    if reasons:
+                        reports.append(f"{name}, {i}, {draw}: {reasons}; {outcome[2]}")
     record_property("wrong", len(wrong))
     record_property("weak", len(weak))
     assert len(wrong) <= 3 * n / 360, "\n".join(wrong)

@@ -20,8 +20,8 @@ _ARGUMENTS = (
 )
 
 
-def _missing(what):
-    message = f"########## The audit page was NOT opened in a browser: {what} ##########"
+def _missing(reason):
+    message = f"########## The audit page was NOT opened in a browser: {reason} ##########"
     if os.environ.get("FAIRSPAN_REQUIRE_BROWSER"):
         pytest.fail(message)
     pytest.skip(message)
@@ -37,15 +37,16 @@ def browser():
     except ImportError:
         _missing("the Python package playwright is not installed")
     with sync_playwright() as playwright:
-        started = playwright.chromium.launch(executable_path=path, args=list(_ARGUMENTS))
-        yield started
-        started.close()
+        running_browser = playwright.chromium.launch(executable_path=path, args=list(_ARGUMENTS))
+        yield running_browser
+        running_browser.close()
 
 
 @pytest.fixture
 def show(browser, tmp_path):
     """Open a page in a new window; any error in it fails the test at its end."""
-    contexts, wrong = [], []
+    contexts = []
+    wrong = []
 
     def open_page(text, *, expect_wrong=False, **settings):
         settings = {"viewport": {"width": 1280, "height": 900}, **settings}

@@ -40,15 +40,16 @@ def slider_steps(text):
 def expected_figures(make_page, index):
     report, text = make_page
     steps = slider_steps(text)
-    texts, loadings = steps[index]["texts"], steps[index]["loadings"]
-    after = 3 * len(report.group_names)
+    texts = steps[index]["texts"]
+    loadings = steps[index]["loadings"]
+    n_group_texts = 3 * len(report.group_names)
     n_components = max(len(step["loadings"]) for step in steps)
     expected_loadings = [
         f"{loadings[j][i]:.2f}".replace("-", "\u2212") if j < len(loadings) else ""
         for i in range(len(report.curves.features))
         for j in range(n_components)
     ]
-    return texts[:after], texts[after], expected_loadings
+    return texts[:n_group_texts], texts[n_group_texts], expected_loadings
 
 
 @PAGES
@@ -82,14 +83,15 @@ def test_slider_moves_figures_marks_and_loadings(make_page, show):
         "all => all.map(cell => Number(cell.style.getPropertyValue('--strength')))"
     )
     loadings = expected_figures(make_page(), n - 1)[2]
-    known = [abs(float(each.replace("\u2212", "-") or 0)) for each in loadings]
-    assert strengths == pytest.approx(known)
+    expected = [abs(float(loading.replace("\u2212", "-") or 0)) for loading in loadings]
+    assert strengths == pytest.approx(expected)
 
 
 def test_slider_and_shortcuts_work_by_keyboard(show):
     report, text = two_groups()
     page = show(text)
-    start, plain = report.curves.main_step, report.curves.pca_step
+    start = report.curves.main_step
+    plain = report.curves.pca_step
     slider = page.locator("#slider")
     slider.focus()
     page.keyboard.press("ArrowRight")
@@ -104,7 +106,10 @@ def test_slider_and_shortcuts_work_by_keyboard(show):
     shortcuts.nth(0).focus()
     page.keyboard.press("Enter")
     assert page_figures(page) == expected_figures((report, text), plain)
-    assert [each.get_attribute("aria-pressed") for each in shortcuts.all()] == ["true", "false"]
+    assert [shortcut.get_attribute("aria-pressed") for shortcut in shortcuts.all()] == [
+        "true",
+        "false",
+    ]
     page.keyboard.press("Tab")
     page.keyboard.press("Space")
     assert page_figures(page) == expected_figures((report, text), start)
@@ -134,7 +139,7 @@ def test_sorting_is_by_value_and_announced(make_page, show):
     headings = table.locator("thead th")
     records = zip(report.pca.records, report.group_names, strict=True)
     groups = [{**record, "group": name} for record, name in records]
-    assert {each.get_attribute("aria-sort") for each in headings.all()} == {"none"}
+    assert {heading.get_attribute("aria-sort") for heading in headings.all()} == {"none"}
     button = headings.nth(1).locator("button")
     button.focus()
     page.keyboard.press("Enter")
@@ -161,13 +166,13 @@ def test_sorting_is_by_value_and_announced(make_page, show):
     ],
 )
 def test_names_sort_by_one_rule_in_a_column(names, rising, show):
-    before, section, text = two_groups()[1].partition('<section id="groups"')
+    head, section, text = two_groups()[1].partition('<section id="groups"')
     towns, hills = (
         re.search(rf'<tr>\s*<th scope="row" data-value="{name}">.*?</tr>', text, re.S)[0]
         for name in ("towns", "hills")
     )
     rows = "".join(hills.replace("hills", name) for name in names)
-    page = show(before + section + text.replace(towns, "", 1).replace(hills, rows, 1))
+    page = show(head + section + text.replace(towns, "", 1).replace(hills, rows, 1))
     table = page.locator("#groups table.sortable")
     table.locator("thead button").first.click()
     assert _first_cells(table) == rising
@@ -178,17 +183,17 @@ def test_names_sort_by_one_rule_in_a_column(names, rising, show):
 def test_rows_of_one_value_keep_their_order_and_totals_stay_below(show):
     page = show(two_groups()[1])
     table = page.locator("#criteria table.sortable").first
-    before = _first_cells(table)
+    original_order = _first_cells(table)
     for _ in range(2):
         table.locator("thead button").last.click()
         assert set(texts(table, "tbody td:last-child")) == {"proven"}
-        assert _first_cells(table) == before
+        assert _first_cells(table) == original_order
     page.locator("#pca thead button").first.click()
     assert texts(page, "#pca tfoot th") == ["all rows"]
 
 
 def _first_cells(table):
-    return [each.strip() for each in table.locator("tbody th").all_text_contents()]
+    return [cell_text.strip() for cell_text in table.locator("tbody th").all_text_contents()]
 
 
 @pytest.mark.parametrize("width", [320, 400, 768, 1920])
@@ -222,8 +227,8 @@ def test_hostile_names_stay_text(make_page, show):
     assert page.locator("[onerror], [onload], [onclick]").count() == 0
     names = set(report.group_names)
     assert set(_first_cells(page.locator("#groups table"))) == names
-    drawn = {each.rstrip("\u2026") for each in texts(page, "svg text")} - {""}
-    assert all(any(name.startswith(each) for each in drawn) for name in names)
+    svg_texts = {svg_text.rstrip("\u2026") for svg_text in texts(page, "svg text")} - {""}
+    assert all(any(name.startswith(svg_text) for svg_text in svg_texts) for name in names)
     assert any(name in page.locator("#slider-announcement").text_content() for name in names)
 
 
@@ -245,8 +250,8 @@ def test_policy_is_in_force(show):
     )
     assert page.evaluate("window.injected") is None
     assert page.locator("h1").is_visible()
-    reached = page.evaluate("fetch('data:text/plain,x').then(() => true, () => false)")
-    assert reached is False
+    is_reachable = page.evaluate("fetch('data:text/plain,x').then(() => true, () => false)")
+    assert is_reachable is False
 
 
 @PAGES
@@ -255,10 +260,10 @@ def test_contrast_is_enough_in_light_and_dark(make_page, show):
     for scheme in ("light", "dark"):
         page = show(make_page()[1], color_scheme=scheme)
         page.evaluate("for (const each of document.querySelectorAll('details')) each.open = true")
-        found = page.evaluate(CONTRAST)
-        assert found["n"] > 200
-        assert found["poor"] == [], scheme
-        papers.append(sum(found["paper"]))
+        contrasts = page.evaluate(CONTRAST)
+        assert contrasts["n"] > 200
+        assert contrasts["poor"] == [], scheme
+        papers.append(sum(contrasts["paper"]))
     assert papers[0] > 3 * 200 > 3 * 60 > papers[1]
 
 
@@ -280,8 +285,8 @@ def test_print_hides_controls_and_what_is_folded(make_page, show):
     page.locator("#groups thead button").first.click()
     assert page.locator("#status").text_content().startswith("Sorted by")
     page.emulate_media(media="print")
-    printed = page.pdf(prefer_css_page_size=True)
-    assert len(re.findall(rb"/Type\s*/Page\b", printed)) <= 7
+    pdf = page.pdf(prefer_css_page_size=True)
+    assert len(re.findall(rb"/Type\s*/Page\b", pdf)) <= 7
 
 
 @PAGES
@@ -327,17 +332,22 @@ def test_tables_and_facts_are_downloaded_without_a_request(make_page, show):
     rows = list(csv.reader(waiting.value.path().read_text(encoding="utf-8").splitlines()))
     assert rows[0] == ["group", "rows", "share", "total variance"]
     groups = report.pca.records
-    known = [group["observed_total_variance"] for group in groups]
-    assert [float(row[3]) for row in rows[1:]] == pytest.approx(known, rel=1e-11)
+    expected = [group["observed_total_variance"] for group in groups]
+    assert [float(row[3]) for row in rows[1:]] == pytest.approx(expected, rel=1e-11)
     assert [int(row[1]) for row in rows[1:]] == [group["n_rows"] for group in groups]
     with page.expect_download() as waiting:
         page.locator("#download-data").click()
-    downloaded = json.loads(waiting.value.path().read_text(encoding="utf-8"))
-    assert downloaded["verdict"]["summary"] == report.verdict.summary
-    theirs, ours = downloaded["models"][1]["groups"], report.main.records
-    assert [group["group"] for group in theirs] == [group["group"] for group in ours]
+    facts = json.loads(waiting.value.path().read_text(encoding="utf-8"))
+    assert facts["verdict"]["summary"] == report.verdict.summary
+    downloaded_groups = facts["models"][1]["groups"]
+    report_groups = report.main.records
+    assert [group["group"] for group in downloaded_groups] == [
+        group["group"] for group in report_groups
+    ]
     for name in ("observed_error", "observed_loss", "expected_loss"):
-        values = ([group[name] for group in groups] for groups in (theirs, ours))
+        values = (
+            [group[name] for group in groups] for groups in (downloaded_groups, report_groups)
+        )
         for one, other in zip(*values, strict=True):
             assert one == (other if other is None else pytest.approx(other, rel=1e-8))
 

@@ -60,8 +60,8 @@ def validator(name: str) -> Any:
     """A JSON Schema validator of one of the definitions."""
     import jsonschema
 
-    asked = {"$ref": f"#/$defs/{name}", "$defs": SCHEMA["$defs"]}
-    return jsonschema.Draft202012Validator(asked)
+    schema = {"$ref": f"#/$defs/{name}", "$defs": SCHEMA["$defs"]}
+    return jsonschema.Draft202012Validator(schema)
 
 
 # Keys whose values the schema lists; of other values it knows the type alone.
@@ -75,9 +75,9 @@ def structure(value: Any, key: str | None = None) -> Any:
     A quarter of the time of commands would be spent on validating what looks the same.
     """
     if isinstance(value, dict):
-        return tuple((name, structure(each, name)) for name, each in value.items())
+        return tuple((name, structure(item, name)) for name, item in value.items())
     if isinstance(value, list):
-        return frozenset(structure(each, key) for each in value)
+        return frozenset(structure(item, key) for item in value)
     if isinstance(value, int | float):
         return type(value), value < 0, value > 1
     return (key, value) if key in LISTED else type(value)
@@ -91,10 +91,10 @@ def check_printed(arguments: Sequence[str], status: int, out: str) -> None:
         if "--targets" in arguments:
             suffix = "_two_tables"
         name = "error" if status == 2 else f"{arguments[0]}{suffix}"
-        printed = json.loads(out)
-        if (looks := (name, structure(printed))) not in _conforming:
-            validator(name).validate(printed)
-            _conforming.add(looks)
+        record = json.loads(out)
+        if (shape := (name, structure(record))) not in _conforming:
+            validator(name).validate(record)
+            _conforming.add(shape)
 
 
 class Outcome(NamedTuple):
@@ -112,10 +112,10 @@ class Outcome(NamedTuple):
     ) -> "Outcome":
         """Check status and streams: each contains the expected words, or is empty for None."""
         assert status in (None, self.status), self
-        for expected, shown in ((out, self.out), (err, self.err)):
+        for expected, text in ((out, self.out), (err, self.err)):
             words = [expected] if isinstance(expected, str) else expected or []
-            assert all(word in shown for word in words), self
-            assert expected is not None or shown == "", self
+            assert all(word in text for word in words), self
+            assert expected is not None or text == "", self
         return self
 
 
@@ -130,10 +130,10 @@ def run(capfd: pytest.CaptureFixture[str]) -> Run:
         *arguments: object, status: int | None = None, out: Any = "", err: Any = ""
     ) -> Outcome:
         capfd.readouterr()
-        words = [str(each) for each in arguments]
-        done = Outcome(cli.run(words), *capfd.readouterr())
-        check_printed(words, done.status, done.out)
-        return done.check(status, out, err)
+        words = [str(argument) for argument in arguments]
+        outcome = Outcome(cli.run(words), *capfd.readouterr())
+        check_printed(words, outcome.status, outcome.out)
+        return outcome.check(status, out, err)
 
     return run_with
 
@@ -153,23 +153,31 @@ def installed(tmp_path: Path) -> Run:
         program = [sys.executable, "-c", code]
         if code is None:
             program = [str(Path(sys.executable).with_name("fairspan"))]
-        done = subprocess.run(
+        completed = subprocess.run(
             [*program, *map(str, arguments)],
             capture_output=True,
             cwd=tmp_path,
             **{"encoding": "utf-8", "timeout": 60, **keywords},
         )
         if keywords.get("encoding", "utf-8") is not None:
-            check_printed([str(each) for each in arguments], done.returncode, done.stdout)
-        return Outcome(done.returncode, done.stdout, done.stderr).check(status, out, err)
+            check_printed(
+                [str(argument) for argument in arguments], completed.returncode, completed.stdout
+            )
+        return Outcome(completed.returncode, completed.stdout, completed.stderr).check(
+            status, out, err
+        )
 
     return run_with
 
 
 def terminal_width(line: str) -> int:
     """Return the columns that a line takes: two for wide characters, none for marks."""
-    shown = [each for each in line if unicodedata.category(each) not in ("Mn", "Me", "Cf")]
-    return sum(2 if unicodedata.east_asian_width(each) in "WF" else 1 for each in shown)
+    characters = [
+        character for character in line if unicodedata.category(character) not in ("Mn", "Me", "Cf")
+    ]
+    return sum(
+        2 if unicodedata.east_asian_width(character) in "WF" else 1 for character in characters
+    )
 
 
 FEATURES = ["pay_1", "pay_2", "limit", "height", "weight"]
@@ -235,7 +243,7 @@ def model(model_content: bytes, tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def refused(run: Run, data: Path, model: Path, tmp_path: Path) -> Callable[..., str]:
+def assert_refused(run: Run, data: Path, model: Path, tmp_path: Path) -> Callable[..., str]:
     """Run a command and check that it fails as it should; return its message.
 
     The status is 2, one message has the words of `expected_text`, standard output is empty, and no
@@ -243,7 +251,7 @@ def refused(run: Run, data: Path, model: Path, tmp_path: Path) -> Callable[..., 
     """
     (tmp_path / "results").mkdir()
 
-    def refused_with(
+    def assert_refused_with(
         *command: object,
         expected_text: str | Sequence[str] = (),
         out: str | None = None,
@@ -254,28 +262,28 @@ def refused(run: Run, data: Path, model: Path, tmp_path: Path) -> Callable[..., 
         path = tmp_path / "results" / (usual if out is None else out)
         places = {"data": data, "model": model, "out": path, **places}
         words = [str(word).format(**places) for word in command]
-        message = refusal(words)
+        message = get_refusal(words)
         assert all(
-            each in message
-            for each in ([expected_text] if isinstance(expected_text, str) else expected_text)
+            part in message
+            for part in ([expected_text] if isinstance(expected_text, str) else expected_text)
         ), message
         if str(path) in words and path.parent.is_dir():
             path.write_bytes(b"an earlier result")
-            asked = ["--force"] if command[0] == "fit" else []
-            assert refusal([*words, *asked]) == message
+            options = ["--force"] if command[0] == "fit" else []
+            assert get_refusal([*words, *options]) == message
             path.unlink()
         return message
 
-    def refusal(words: list[str]) -> str:
-        before = contents(tmp_path)
+    def get_refusal(words: list[str]) -> str:
+        original_contents = contents(tmp_path)
         result = run(*words)
         assert result.status == 2, result
-        assert contents(tmp_path) == before
+        assert contents(tmp_path) == original_contents
         *usage, message = result.err.splitlines()
         if "--json" in words:
-            told = json.loads(result.out)["error"]
-            assert told["exit_status"] == 2
-            assert told["message"] in message.replace("\\n", "\n")
+            error = json.loads(result.out)["error"]
+            assert error["exit_status"] == 2
+            assert error["message"] in message.replace("\\n", "\n")
         else:
             assert result.out == ""
         kind, hints = ("Error: ", 3) if usage else ("fairspan: error: ", 0)
@@ -283,7 +291,7 @@ def refused(run: Run, data: Path, model: Path, tmp_path: Path) -> Callable[..., 
         assert len(usage) == hints, result.err
         return message
 
-    return refused_with
+    return assert_refused_with
 
 
 def contents(folder: Path) -> dict[Path, bytes | bool]:

@@ -25,12 +25,14 @@ def reference_figures(
     X: Any, labels: Any, basis: FloatArray, mean: FloatArray, scale: FloatArray, *, center: str
 ) -> dict[Any, Any]:
     """Figures of any projection for each group, row by row."""
-    X, labels = np.asarray(X, dtype=np.float64), np.asarray(labels)
+    X = np.asarray(X, dtype=np.float64)
+    labels = np.asarray(labels)
     figures = {}
     for label in sorted(set(labels.tolist())):
         group = X[labels == label]
         rows = (group - (group.mean(axis=0) if center == "group" else mean)) / scale
-        n, d = len(rows), len(basis)
+        n = len(rows)
+        d = len(basis)
         errors = ((rows - rows @ basis.T @ basis) ** 2).sum(axis=1)
         left_over = np.linalg.svd(rows, compute_uv=False)[d:]
         half = stats.t.ppf(0.975, n - 1) * errors.std(ddof=1) / np.sqrt(n)
@@ -51,7 +53,7 @@ def assert_agrees(model: dict[str, Any], expected: dict[Any, Any]) -> None:
     assert [group["group"] for group in model["groups"]] == list(expected)
     n_rows = sum(figures.n for figures in expected.values())
     for group, figures in zip(model["groups"], expected.values(), strict=True):
-        found = (
+        actual_figures = (
             group["n_rows"],
             group["proportion"],
             group["observed_total_variance"],
@@ -73,10 +75,12 @@ def assert_agrees(model: dict[str, Any], expected: dict[Any, Any]) -> None:
             figures.error - figures.best_error,
             1 - figures.error / figures.total_variance,
         )
-        np.testing.assert_allclose(found, reference, rtol=1e-9, atol=1e-9 * figures.total_variance)
+        np.testing.assert_allclose(
+            actual_figures, reference, rtol=1e-9, atol=1e-9 * figures.total_variance
+        )
     first, second = (expected[label].row_errors for label in model["disparity_pair"])
     welch = stats.ttest_ind(second, first, equal_var=False).confidence_interval()
     if len(expected) == 2:
-        found = [model[f"observed_disparity{end}"] for end in ("", "_low", "_high")]
+        actual_disparity = [model[f"observed_disparity{end}"] for end in ("", "_low", "_high")]
         difference = second.mean() - first.mean()
-        np.testing.assert_allclose(found, (difference, welch.low, welch.high), rtol=1e-9)
+        np.testing.assert_allclose(actual_disparity, (difference, welch.low, welch.high), rtol=1e-9)

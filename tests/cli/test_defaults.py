@@ -39,7 +39,9 @@ def test_options_have_the_defaults_of_the_arguments(name):
     assert len(arguments) >= 8
     for key, default in arguments.items():
         # An option that is not given leaves it to the function, whose own default may be false.
-        found = options[key]
+        option_default = options[key]
         if default is inspect.Parameter.empty:
             continue
-        assert found == default or (found in (None, "global") and not default), key
+        assert option_default == default or (option_default in (None, "global") and not default), (
+            key
+        )

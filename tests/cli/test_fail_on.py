@@ -16,12 +16,12 @@ def write_table(path, rows):
 
 
 @pytest.fixture
-def harmed(tmp_path):
+def harmed_table(tmp_path):
     return write_table(tmp_path / "harmed.csv", repairable_minority())
 
 
 @pytest.fixture
-def unharmed(tmp_path):
+def unharmed_table(tmp_path):
     return write_table(tmp_path / "unharmed.csv", same_distribution())
 
 
@@ -34,27 +34,27 @@ def save_model(path, rows):
 
 
 @pytest.mark.parametrize("json", [[], ["--json"]])
-def test_harm_by_pca_ends_with_status_3_and_the_usual_results(run, harmed, json):
-    command = ("audit", harmed, "--group", "g", "-d", 2, *json)
+def test_harm_by_pca_ends_with_status_3_and_the_usual_results(run, harmed_table, json):
+    command = ("audit", harmed_table, "--group", "g", "-d", 2, *json)
     usual = run(*command, status=0)
     failed = run(*command, "--fail-on", "harm", status=3, err="check failed: harm: On new data")
     assert "'few'" in failed.err
     assert failed.out == usual.out
 
 
-def test_without_harm_the_status_is_0(run, unharmed):
-    command = ("audit", unharmed, "--group", "g", "-d", 2)
+def test_without_harm_the_status_is_0(run, unharmed_table):
+    command = ("audit", unharmed_table, "--group", "g", "-d", 2)
     run(*command, "--fail-on", "harm,inconclusive", "--fail-on", "FS101", status=0, err=None)
 
 
-def test_fail_on_with_repair_checks_pca(run, harmed):
-    command = ("audit", harmed, "--group", "g", "-d", 2, "--repair", "--fail-on", "harm")
+def test_fail_on_with_repair_checks_pca(run, harmed_table):
+    command = ("audit", harmed_table, "--group", "g", "-d", 2, "--repair", "--fail-on", "harm")
     run(*command, status=3, out="Harm, repair helps", err="PCA with 2 components loses")
 
 
-def test_a_saved_model_that_repairs_the_harm_passes(run, harmed, tmp_path):
+def test_a_saved_model_that_repairs_the_harm_passes(run, harmed_table, tmp_path):
     model = save_model(tmp_path / "fair.model", repairable_minority())
-    command = ("audit", harmed, "--group", "g", "--model", model, "--fail-on", "harm")
+    command = ("audit", harmed_table, "--group", "g", "--model", model, "--fail-on", "harm")
     run(*command, status=0, out="repair helps", err=None)
 
 
@@ -62,17 +62,17 @@ def test_a_saved_model_that_repairs_the_harm_passes(run, harmed, tmp_path):
 def test_drift_of_a_saved_model_ends_with_status_3(run, tmp_path, factor, status):
     model = save_model(tmp_path / "fair.model", same_distribution())
     X, groups = same_distribution(seed=1)
-    changed = X * np.where(groups == "men", factor, 1.0)[:, None]
-    data = write_table(tmp_path / "new.csv", (changed, groups))
+    drifted_rows = X * np.where(groups == "men", factor, 1.0)[:, None]
+    data = write_table(tmp_path / "new.csv", (drifted_rows, groups))
     command = ("audit", data, "--group", "g", "--model", model, "--fail-on", "drift")
-    done = run(*command, status=status, err=None if status == 0 else "check failed: drift: ")
-    assert ("FS210" in done.out) == (status == 3)
+    outcome = run(*command, status=status, err=None if status == 0 else "check failed: drift: ")
+    assert ("FS210" in outcome.out) == (status == 3)
 
 
 @pytest.mark.slow
-def test_a_report_is_complete_and_ends_with_status_3(run, harmed, tmp_path):
+def test_a_report_is_complete_and_ends_with_status_3(run, harmed_table, tmp_path):
     page = tmp_path / "page.html"
-    command = ("report", harmed, "--group", "g", "-d", 2, "--compare", "minimax_loss")
+    command = ("report", harmed_table, "--group", "g", "-d", 2, "--compare", "minimax_loss")
     run(*command, "-o", page, "--fail-on", "harm", status=3, out="Written to", err="check failed")
     assert page.read_text(encoding="utf-8").rstrip().endswith("</html>")
 
@@ -87,11 +87,13 @@ def test_a_report_is_complete_and_ends_with_status_3(run, harmed, tmp_path):
         (["--fail-on", "harm", "--by-dimension"], "cannot be combined with --fail-on"),
     ],
 )
-def test_conditions_that_are_unknown_or_can_never_apply_are_refused(refused, options, message):
-    refused("audit", "{data}", "--group", "age", *options, expected_text=message)
+def test_conditions_that_are_unknown_or_can_never_apply_are_refused(
+    assert_refused, options, message
+):
+    assert_refused("audit", "{data}", "--group", "age", *options, expected_text=message)
 
 
-def test_drift_on_the_rows_of_the_fit_is_an_error_without_results(run, harmed, tmp_path):
+def test_drift_on_the_rows_of_the_fit_is_an_error_without_results(run, harmed_table, tmp_path):
     model = save_model(tmp_path / "fair.model", repairable_minority())
-    command = ("audit", harmed, "--group", "g", "--model", model, "--fail-on", "drift")
+    command = ("audit", harmed_table, "--group", "g", "--model", model, "--fail-on", "drift")
     run(*command, status=2, out=None, err="no model with a certificate was fitted to other rows")

@@ -18,8 +18,8 @@ ROWS = pd.DataFrame(RNG.normal(size=(N, 3)), columns=["age", "height", "weight"]
 GROUPS = np.repeat(["f", "m"], N // 2)
 
 
-def columns(**more):
-    return ROWS.assign(sex=GROUPS, **more)
+def columns(**other_columns):
+    return ROWS.assign(sex=GROUPS, **other_columns)
 
 
 CASES = {
@@ -54,14 +54,14 @@ def test_a_finding_names_the_option_on_the_command_line_and_an_argument_in_pytho
         "--json",
     ]
     facts = run(*words).facts
-    [text] = [each["message"] for each in facts["findings"] if each["code"] == code]
+    [text] = [finding["message"] for finding in facts["findings"] if finding["code"] == code]
     assert option in text
     features = table.select_dtypes("number")
     mean = features.to_numpy(float).mean(axis=0)
     first = np.linalg.svd(features - mean)[2][:1]
     pca = FairSubspace(first, mean, feature_names=tuple(features))
-    found = audit(pca, features, table.sex, folds=None).findings
-    [message] = [each.message for each in found if each.code == code]
+    findings = audit(pca, features, table.sex, folds=None).findings
+    [message] = [finding.message for finding in findings if finding.code == code]
     assert "--" not in message
     for argument in ("scale=True", "on_missing", "drop the column", "pandas"):
         assert argument not in text
@@ -90,14 +90,14 @@ def test_the_library_names_no_option_outside_of_the_command_line():
         folder / "report/svg_figures.py",
         folder / "report/tables/slider_tables.py",
     }  # of the page
-    named = {
+    option_places = {
         f"{path.relative_to(folder)}: {text}"
         for path in folder.rglob("*.py")
         if folder / "cli" not in path.parents and path not in styles
         for text in strings_of(path)
         if OPTION.search(text)
     }
-    assert not named
+    assert not option_places
 
 
 @pytest.mark.filterwarnings("default")
@@ -108,6 +108,6 @@ def test_the_warning_about_a_header_names_the_option_or_the_argument(run, tmp_pa
     message = run(*words).err
     assert "with --no-header." in message
     assert "FileRows" not in message
-    with pytest.warns(FairspanWarning, match="'header': False") as caught:
+    with pytest.warns(FairspanWarning, match="'header': False") as warnings:
         fairspan.FileRows.open(path, ["b"])
-    assert "--" not in str(caught[0].message)
+    assert "--" not in str(warnings[0].message)

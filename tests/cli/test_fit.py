@@ -9,12 +9,12 @@ import fairspan as fs
 from case_selection import parametrize_diagonal
 from cli.pca_reference import assert_agrees, reference_figures, reference_pca
 
-# Nothing is estimated for new rows.
+# No figures for new rows are estimated.
 QUICK = ("--folds", "none")
 
 
 def losses_of(figures):
-    return [each.error - each.best_error for each in figures.values()]
+    return [group.error - group.best_error for group in figures.values()]
 
 
 @parametrize_diagonal(center=["global", "group", "none"], standardize=[False, True])
@@ -25,11 +25,12 @@ def test_the_saved_model_does_to_the_rows_what_was_printed(
     flags = ["--standardize"] if standardize else []
     settings = ("--group", "age", "-d", 2, "--center", center, *flags, *QUICK)
     facts = run("fit", data, *settings, "-o", model, "--json").facts
-    X, saved = table[features].to_numpy(dtype=float), fs.FairSubspace.load(model)
+    X = table[features].to_numpy(dtype=float)
+    subspace = fs.FairSubspace.load(model)
     mean = np.zeros(5) if center == "none" else X.mean(axis=0)
     scale = X.std(axis=0) if standardize else np.ones(5)
-    np.testing.assert_allclose(saved.mean, mean, rtol=1e-12, atol=1e-12)
-    expected = reference_figures(X, table["age"], saved.components, mean, scale, center=center)
+    np.testing.assert_allclose(subspace.mean, mean, rtol=1e-12, atol=1e-12)
+    expected = reference_figures(X, table["age"], subspace.components, mean, scale, center=center)
     plain, fair = facts["models"]
     assert [plain["name"], fair["name"]] == ["PCA", "minimax loss"]
     assert_agrees(fair, expected)
@@ -49,11 +50,11 @@ def test_nested_components_are_those_of_python_with_a_record_of_each(
     fair = fs.FairPCA(3, nested=True).fit(table[features], sensitive_features=table["age"])
     np.testing.assert_allclose(fs.FairSubspace.load(model).components, fair.components_, atol=1e-9)
     steps = fair.solution_.steps
-    for d, (told, step) in enumerate(zip(certificate["nested"], steps, strict=True), start=1):
+    for d, (record, step) in enumerate(zip(certificate["nested"], steps, strict=True), start=1):
         first = fair.subspace_.truncate(d).certificate
-        assert (told["n_components"], told["objective"]) == (d, pytest.approx(first.objective))
-        assert told["step"]["objective"] == pytest.approx(step.objective, rel=1e-9)
-        assert told["step"]["status"] == "optimal"
+        assert (record["n_components"], record["objective"]) == (d, pytest.approx(first.objective))
+        assert record["step"]["objective"] == pytest.approx(step.objective, rel=1e-9)
+        assert record["step"]["status"] == "optimal"
     assert run("verify", model, data, "--group", "age").status == 0
     words = " ".join(run("fit", data, *settings).out.split())
     assert "Certificate: nested minimax loss is" in words
@@ -61,17 +62,18 @@ def test_nested_components_are_those_of_python_with_a_record_of_each(
 
 
 def test_saved_moments_give_the_same_model_without_intervals(run, data, table, features, tmp_path):
-    moments, models = tmp_path / "table.moments", (tmp_path / "a", tmp_path / "b")
+    moments = tmp_path / "table.moments"
+    models = (tmp_path / "a", tmp_path / "b")
     fs.GroupMoments.from_rows(table[features], table["age"]).save(moments)
     rows = run("fit", data, "--group", "age", "-d", 2, "-o", models[0], "--json").facts
-    alone = run("fit", moments, "-d", 2, "-o", models[1], "--json").facts
+    of_moments = run("fit", moments, "-d", 2, "-o", models[1], "--json").facts
     first, second = map(fs.FairSubspace.load, models)
     np.testing.assert_allclose(first.components, second.components, atol=1e-9)
     assert second.feature_names == tuple(features)
     # Moments have labels, and not the names of the columns that define them.
-    assert alone["rows"] == {**rows["rows"], "has_intervals": False, "group_columns": []}
-    assert {each["observed_error_low"] for each in alone["models"][1]["groups"]} == {None}
-    assert "FS106" in [finding["code"] for finding in alone["findings"]]
+    assert of_moments["rows"] == {**rows["rows"], "has_intervals": False, "group_columns": []}
+    assert {group["observed_error_low"] for group in of_moments["models"][1]["groups"]} == {None}
+    assert "FS106" in [finding["code"] for finding in of_moments["findings"]]
 
 
 OTHERS = {
@@ -86,14 +88,14 @@ def test_a_model_of_other_settings_is_replaced_by_force_alone(run, data, tmp_pat
     model = tmp_path / "fair.model"
     first = ("fit", data, "--group", "age", "-o", model, *QUICK)
     run(*first, "-d", 2, status=0, err=None)
-    before = model.read_bytes()
+    original_bytes = model.read_bytes()
     run(*first, "-d", 2, status=0, err=None)  # the same again
-    assert model.read_bytes() == before
+    assert model.read_bytes() == original_bytes
     for message, other in OTHERS.items():
         run(*first, *other, status=2, err=message)
-        assert model.read_bytes() == before
+        assert model.read_bytes() == original_bytes
     assert run(*first, *other, "--force").status == 0
-    assert model.read_bytes() != before
+    assert model.read_bytes() != original_bytes
     assert {path.name for path in tmp_path.iterdir()} == {"data.csv", "fair.model"}
 
 
@@ -127,17 +129,17 @@ def test_a_file_that_is_no_model_is_replaced_by_force_alone(run, data, tmp_path)
     ],
     ids=["newton", "multiplicative", "riemannian"],
 )
-def test_a_solver_with_its_parameters(
+def test_a_solver_and_its_parameters_are_those_of_python(
     run, data, table, features, tmp_path, options, solver, settings
 ):
     command = ("fit", data, "--group", "age", "-d", 2, "--folds", "none", *options)
-    found = run(*command, "-o", tmp_path / "m", "--json").facts["certificate"]
+    facts = run(*command, "-o", tmp_path / "m", "--json").facts["certificate"]
     fair = fs.FairPCA(2, solver=solver, **settings)
     fair.fit(table[features], sensitive_features=table["age"])
     certificate = fair.solution_
-    assert found["n_eigenproblems"] == certificate.n_eigenproblems
-    assert found["absolute_tol"] == pytest.approx(certificate.absolute_tol, rel=1e-6)
-    assert found["objective"] == pytest.approx(certificate.objective, rel=1e-9)
+    assert facts["n_eigenproblems"] == certificate.n_eigenproblems
+    assert facts["absolute_tol"] == pytest.approx(certificate.absolute_tol, rel=1e-6)
+    assert facts["objective"] == pytest.approx(certificate.objective, rel=1e-9)
     np.testing.assert_allclose(
         fs.FairSubspace.load(tmp_path / "m").components, fair.components_, atol=1e-6
     )
@@ -159,8 +161,8 @@ def test_extra_components_reach_what_exactly_d_do_not(run, tmp_path, options, ob
     )  # fmt: skip
     command = ("fit", tmp_path / "three.csv", "--group", "g", "-d", 1, "--folds", "none")
     command += ("--criterion", "minimax_error", "--json", "-o", tmp_path / "m")
-    found = run(*command, *options).facts["certificate"]
-    assert found["objective"] == pytest.approx(objective, abs=1e-6)
+    facts = run(*command, *options).facts["certificate"]
+    assert facts["objective"] == pytest.approx(objective, abs=1e-6)
 
 
 def test_a_fit_is_evaluated_as_requested(run, data, table, features, tmp_path):
@@ -168,14 +170,14 @@ def test_a_fit_is_evaluated_as_requested(run, data, table, features, tmp_path):
     clusters = [f"clinic {i // 4}" for i in range(len(table))]
     table.drop(columns="sex").assign(clinic=clusters).to_csv(path, index=False)
     command = ("fit", path, "--group", "age", "-d", 2, "-o", tmp_path / "m", "--json")
-    judged = ("--clusters", "clinic", "--folds", 5, "--level", 0.9, "--materiality", 0.05)
-    found = run(*command, *judged).facts
+    options = ("--clusters", "clinic", "--folds", 5, "--level", 0.9, "--materiality", 0.05)
+    facts = run(*command, *options).facts
     fair = fs.FairPCA(2).fit(table[features], sensitive_features=table["age"])
     expected = fs.audit(
         fair, table[features], table["age"], clusters=clusters, folds=5, level=0.9, materiality=0.05
     )
-    assert (found["level"], found["materiality"]) == (0.9, 0.05)
-    records = (found["models"][1]["groups"], expected.models[0].records)
+    assert (facts["level"], facts["materiality"]) == (0.9, 0.05)
+    records = (facts["models"][1]["groups"], expected.models[0].records)
     for one, other in zip(*records, strict=True):
         for name in ("expected_loss", "expected_loss_low"):
             assert one[name] == pytest.approx(other[name], rel=1e-6)
@@ -186,16 +188,22 @@ def test_a_fit_is_evaluated_as_requested(run, data, table, features, tmp_path):
 def test_a_page_is_evaluated_and_named_as_requested(run, data, table, features, tmp_path):
     command = ("report", data, "--group", "age", "-d", 2, "--level", 0.9, "--materiality", 0.05)
     command += ("--compare", "equal_error", "--title", "Of two ages", "--folds", 5)
-    found = run(*command, "-o", tmp_path / "page.html", "--json").facts
+    facts = run(*command, "-o", tmp_path / "page.html", "--json").facts
     by_python = fs.write_report(
         tmp_path / "by_python.html", table[features], table["age"], n_components=2,
         compare=["equal_error"], level=0.9, materiality=0.05, folds=5, title="Of two ages",
     )  # fmt: skip
-    assert [each["name"] for each in found["models"]] == ["PCA", "minimax loss", "equal error"]
-    for one, other in zip(found["models"], by_python["models"], strict=True):
-        for here, there in zip(one["groups"], other["groups"], strict=True):
-            assert here["expected_loss_low"] == pytest.approx(there["expected_loss_low"], rel=1e-6)
-    assert found["title"] == "Of two ages"
+    assert [model_facts["name"] for model_facts in facts["models"]] == [
+        "PCA",
+        "minimax loss",
+        "equal error",
+    ]
+    for one, other in zip(facts["models"], by_python["models"], strict=True):
+        for command_group, python_group in zip(one["groups"], other["groups"], strict=True):
+            assert command_group["expected_loss_low"] == pytest.approx(
+                python_group["expected_loss_low"], rel=1e-6
+            )
+    assert facts["title"] == "Of two ages"
     page = (tmp_path / "page.html").read_text().replace("\N{NO-BREAK SPACE}", " ")
     assert "90 %" in page
     assert not re.search(r"\b95 %", page)
@@ -220,13 +228,14 @@ def test_a_rotation_changes_components_and_no_figure(run, data, table, features,
     command = ("fit", data, "--group", "age", "-d", 3)
     plain = run(*command, "-o", tmp_path / "plain.model", "--json").facts
     path = tmp_path / "rotated.model"
-    rotated = run(*command, "-o", path, "--rotation", "varimax", "--json").facts
-    assert rotated["certificate"] == plain["certificate"]
+    rotated_facts = run(*command, "-o", path, "--rotation", "varimax", "--json").facts
+    assert rotated_facts["certificate"] == plain["certificate"]
     for name in ("observed_error", "expected_loss", "expected_loss_high"):
-        before, after = (
-            [group[name] for group in facts["models"][1]["groups"]] for facts in (plain, rotated)
+        expected, actual = (
+            [group[name] for group in facts["models"][1]["groups"]]
+            for facts in (plain, rotated_facts)
         )
-        assert after == pytest.approx(before, rel=1e-9)
+        assert actual == pytest.approx(expected, rel=1e-9)
     fair = fs.FairPCA(3, rotation="varimax").fit(table[features], sensitive_features=table["age"])
     np.testing.assert_allclose(fs.load(path).components, fair.components_, atol=1e-9)
     run("verify", path, data, "--group", "age", status=0)

@@ -27,21 +27,25 @@ HEADINGS = ["Reading data:", "Fitting:", "Audit:", "Output:", "Examples:"]
 
 
 def options_of(name):
-    return [each for each in cli.fairspan.commands[name].params if isinstance(each, click.Option)]
+    return [
+        parameter
+        for parameter in cli.fairspan.commands[name].params
+        if isinstance(parameter, click.Option)
+    ]
 
 
 @pytest.mark.parametrize("name", COMMANDS)
 def test_help_is_grouped_by_purpose_and_ends_with_two_examples(run, name):
     lines = run(name, "--help").out.splitlines()
-    found = [line for line in lines if line in HEADINGS]
-    assert found == [line for line in HEADINGS if line in found]
-    assert found[-2:] == ["Output:", "Examples:"]
+    headings = [line for line in lines if line in HEADINGS]
+    assert headings == [line for line in HEADINGS if line in headings]
+    assert headings[-2:] == ["Output:", "Examples:"]
     examples = lines[lines.index("Examples:") + 1 :]
     assert examples == [f"  {example}" for example in cli.fairspan.commands[name].examples]
     assert len(examples) == 2
     assert max(map(len, lines)) <= 80
-    listed = [line.split()[0].rstrip(",") for line in lines if line.startswith("  -")]
-    assert (listed.count("-h"), len(listed)) == (1, len(options_of(name)) + 1)
+    option_names = [line.split()[0].rstrip(",") for line in lines if line.startswith("  -")]
+    assert (option_names.count("-h"), len(option_names)) == (1, len(options_of(name)) + 1)
 
 
 @pytest.fixture(scope="module")
@@ -74,7 +78,7 @@ MARKS |= dict.fromkeys(["audit", "fit"], pytest.mark.slow)
 
 
 @pytest.mark.parametrize(
-    "name", [pytest.param(each, marks=MARKS.get(each, ())) for each in COMMANDS]
+    "name", [pytest.param(command, marks=MARKS.get(command, ())) for command in COMMANDS]
 )
 def test_the_examples_of_help_work(run, patients, name):
     for example in cli.fairspan.commands[name].examples:
@@ -83,8 +87,8 @@ def test_the_examples_of_help_work(run, patients, name):
         outputs = [Path(words[i + 1]) for i, word in enumerate(words) if word == "-o"]
         for path in outputs:
             path.unlink(missing_ok=True)
-        done = run(*words, status=0)
-        assert done.out
+        outcome = run(*words, status=0)
+        assert outcome.out
         assert all(path.exists() for path in outputs)
 
 
@@ -101,7 +105,7 @@ def test_the_examples_of_help_work(run, patients, name):
 def test_a_shell_completes_names(line, expected):
     *words, begun = line.split(" ")[1:]
     shell = ShellComplete(cli.fairspan, {}, "fairspan", "_FAIRSPAN_COMPLETE")
-    assert {each.value for each in shell.get_completions(words, begun)} == expected
+    assert {completion.value for completion in shell.get_completions(words, begun)} == expected
 
 
 @pytest.mark.slow
@@ -138,7 +142,7 @@ print(json.dumps([name for name in {HEAVY!r} if name in sys.modules]), file=sys.
 """
 
 
-def loaded_modules(installed, program):
+def list_loaded_modules(installed, program):
     return json.loads(installed(code=LOADED.format(program=program)).err.splitlines()[-1])
 
 
@@ -168,16 +172,16 @@ def test_nothing_heavy_is_loaded_for_help_and_usage_errors(installed):
         "from fairspan.cli import run\n"
         f"for arguments, status in {ENDINGS!r}: assert run(arguments) == status, arguments"
     )
-    assert loaded_modules(installed, program) == []
+    assert list_loaded_modules(installed, program) == []
 
 
 @pytest.mark.slow
 def test_an_audit_of_a_file_loads_no_package_that_it_does_not_need(installed, data):
     """Importing each of these takes as long as the audit of a few hundred rows."""
-    asked = ["audit", "data.csv", "--group", "age"]
+    arguments = ["audit", "data.csv", "--group", "age"]
     needless = "'narwhals', 'scipy.special', 'scipy.sparse', 'pandas', 'sklearn'"
     code = (
-        f"import sys; from fairspan.cli import run; assert run({asked!r}) == 0\n"
+        f"import sys; from fairspan.cli import run; assert run({arguments!r}) == 0\n"
         f"print([name for name in ({needless}) if name in sys.modules])"
     )
     assert installed(code=code).out.splitlines()[-1] == "[]"
@@ -187,11 +191,11 @@ def test_an_audit_of_a_file_loads_no_package_that_it_does_not_need(installed, da
 def test_the_installed_command_ends_with_the_status_of_what_happened(
     installed, data, table, features, tmp_path
 ):
-    done = installed("fit", "data.csv", "--group", "age", "-d", 2, "-o", "m", "--json")
+    outcome = installed("fit", "data.csv", "--group", "age", "-d", 2, "-o", "m", "--json")
     in_python = fs.FairPCA(2).fit(table[features], sensitive_features=table["age"])
-    errors = [group["observed_error"] for group in done.facts["models"][1]["groups"]]
+    errors = [group["observed_error"] for group in outcome.facts["models"][1]["groups"]]
     np.testing.assert_allclose(errors, in_python.group_errors_, rtol=1e-9)
-    assert done.err == ""
+    assert outcome.err == ""
 
     bad_input = installed("transform", "m", "data.csv", "-o", "nowhere/out.csv", status=2, out=None)
     assert bad_input.err.startswith("fairspan: error: The folder nowhere ")
@@ -240,23 +244,25 @@ def test_saved_moments_need_no_pyarrow(installed, table, features, tmp_path):
 
 @pytest.mark.parametrize("name", ["audit", "fit", "moments"])
 def test_help_states_every_default(run, name):
-    told = " ".join(run(name, "--help").out.split())
-    defaults = [each.default for each in cli.fairspan.commands[name].params]
-    defaults = [each for each in defaults if each and isinstance(each, str | int | float)]
+    text = " ".join(run(name, "--help").out.split())
+    defaults = [parameter.default for parameter in cli.fairspan.commands[name].params]
+    defaults = [
+        default for default in defaults if default and isinstance(default, str | int | float)
+    ]
     assert defaults
     for default in defaults:
-        assert f"[default: {default}" in told
+        assert f"[default: {default}" in text
 
 
-DEFINED = [each["$ref"].removeprefix("#/$defs/") for each in SCHEMA["anyOf"]]
+DEFINED = [reference["$ref"].removeprefix("#/$defs/") for reference in SCHEMA["anyOf"]]
 
 
 def object_paths(value, path=()):
     """Each object inside a value, by the way that leads to it; of a list the first entry."""
     if isinstance(value, dict):
         yield path
-        for key, each in value.items():
-            yield from object_paths(each, (*path, key))
+        for key, member in value.items():
+            yield from object_paths(member, (*path, key))
     elif isinstance(value, list) and value:
         yield from object_paths(value[0], (*path, 0))
 
@@ -305,13 +311,13 @@ def printed_json(tmp_path_factory):
         "demo": ("demo", "-o", page),
         "error": ("audit", data),
     }
-    found = {}
+    records = {}
     for name, words in commands.items():
         out = io.StringIO()
         with contextlib.redirect_stdout(out), contextlib.redirect_stderr(io.StringIO()):
             cli.run([*words, "--json"])
-        found[name] = json.loads(out.getvalue())
-    return found
+        records[name] = json.loads(out.getvalue())
+    return records
 
 
 def test_the_schema_is_one_and_knows_every_command(run):
@@ -326,29 +332,30 @@ def test_the_schema_is_one_and_knows_every_command(run):
 @pytest.mark.long
 @pytest.mark.parametrize("name", DEFINED)
 def test_output_conforms_to_the_schema_and_corrupted_output_does_not(printed_json, name):
-    checked, right = validator(name), printed_json[name]
-    checked.validate(right)
-    checked.evolve(schema=SCHEMA).validate(right)
-    paths = [path for path in object_paths(right) if not OPEN.intersection(map(str, path[-1:]))]
+    command_validator = validator(name)
+    record = printed_json[name]
+    command_validator.validate(record)
+    command_validator.evolve(schema=SCHEMA).validate(record)
+    paths = [path for path in object_paths(record) if not OPEN.intersection(map(str, path[-1:]))]
     assert paths
     for path in paths:
-        for key in value_at(right, path):
-            missing, misspelt, other = (copy.deepcopy(right) for _ in range(3))
+        for key in value_at(record, path):
+            missing, misspelt, other = (copy.deepcopy(record) for _ in range(3))
             del value_at(missing, path)[key]
             value_at(misspelt, path)[f"{key}s"] = value_at(misspelt, path).pop(key)
             value_at(other, path)[key] = [{"of": ["another kind"]}]
             for spoilt in (missing, misspelt, other):
-                assert not checked.is_valid(spoilt), (*path, key)
-        more = copy.deepcopy(right)
-        value_at(more, path)["more"] = 1
-        assert not checked.is_valid(more), path
+                assert not command_validator.is_valid(spoilt), (*path, key)
+        with_unknown_key = copy.deepcopy(record)
+        value_at(with_unknown_key, path)["more"] = 1
+        assert not command_validator.is_valid(with_unknown_key), path
 
 
 @pytest.mark.parametrize("name", ["audit", "error"])
 def test_results_of_one_command_are_not_those_of_another(run, data, name):
     words = ("audit", data, "--group", "age", "--folds", "none", "--json")
     result = json.loads(run(*words[: 4 if name == "audit" else 2], *words[4:]).out)
-    fitting = [each for each in DEFINED if validator(each).is_valid(result)]
+    fitting = [definition for definition in DEFINED if validator(definition).is_valid(result)]
     assert fitting == [name]
 
 
@@ -362,12 +369,12 @@ def test_another_version_is_another_schema(version):
 @pytest.mark.parametrize("name", DEFINED)
 def test_the_page_explains_every_key_of_every_command(name):
     page = (Path(__file__).parents[2] / "docs" / "json.md").read_text(encoding="utf-8")
-    told = set(re.findall(r"`(\w+)`", page))
-    missing = set(SCHEMA["$defs"][name]["properties"]) - told
+    explained = set(re.findall(r"`(\w+)`", page))
+    missing = set(SCHEMA["$defs"][name]["properties"]) - explained
     assert not missing
 
 
-def compressed(frame, path):
+def write_compressed(frame, path):
     import pyarrow as pa
 
     with pa.CompressedOutputStream(str(path), "zstd") as file:
@@ -395,7 +402,7 @@ FORMATS = {
     "semicolons": ("t.csv", lambda frame, path: frame.to_csv(path, index=False, sep=";")),
     "bars": ("t.TXT", lambda frame, path: frame.to_csv(path, index=False, sep="|")),
     "gzip": ("t.csv.gz", lambda frame, path: frame.to_csv(path, index=False)),
-    "zstandard": ("t.csv.zst", compressed),
+    "zstandard": ("t.csv.zst", write_compressed),
     "a byte order mark": (
         "t.csv",
         lambda frame, path: frame.to_csv(
@@ -431,7 +438,7 @@ def figures_of(facts):
 
 
 @pytest.fixture(scope="module")
-def in_python():
+def python_figures():
     """Figures of ordinary PCA of the table in memory."""
     table = make_table().drop(columns="sex")
     plain = fs.FairPCA(2, criterion="total_error").fit(table, sensitive_features="age")
@@ -440,28 +447,30 @@ def in_python():
 
 @pytest.mark.parametrize(
     "form",
-    [pytest.param(each, marks=[pytest.mark.slow] * (each == "arrow")) for each in FORMATS],
+    [pytest.param(form, marks=[pytest.mark.slow] * (form == "arrow")) for form in FORMATS],
 )
 def test_every_format_gives_the_figures_of_the_frame(
-    run, table, features, tmp_path, in_python, form
+    run, table, features, tmp_path, python_figures, form
 ):
     name, write = FORMATS[form]
     write(table[[*features, "age"]], tmp_path / name)
-    asked = ("--group", "age", "-d", 2, "--folds", "none", "--json")
-    facts = run("audit", tmp_path / name, *asked).facts
+    arguments = ("--group", "age", "-d", 2, "--folds", "none", "--json")
+    facts = run("audit", tmp_path / name, *arguments).facts
     assert facts["rows"]["n_features"] == len(features)
-    np.testing.assert_allclose(figures_of(facts), in_python, rtol=1e-9)
+    np.testing.assert_allclose(figures_of(facts), python_figures, rtol=1e-9)
 
 
 def test_saved_moments_give_the_figures_of_the_rows(run, data, table, features, tmp_path):
     moments = tmp_path / "any name"
     fs.GroupMoments.from_rows(table[features], table["age"]).save(moments)
     settings = ("-d", 2, "--center", "group", "--standardize", "--folds", "none", "--json")
-    alone = run("audit", moments, *settings).facts
+    of_moments = run("audit", moments, *settings).facts
     rows = run("audit", data, "--group", "age", *settings).facts
     columns = [0, 1, 3]  # all but the end of the interval, which moments do not tell
     expected = figures_of(rows)[:, columns]
-    np.testing.assert_allclose(figures_of(alone)[:, columns].astype(float), expected, rtol=1e-9)
+    np.testing.assert_allclose(
+        figures_of(of_moments)[:, columns].astype(float), expected, rtol=1e-9
+    )
 
 
 def test_an_index_that_groups_the_rows_can_be_named(run, table, features, tmp_path):

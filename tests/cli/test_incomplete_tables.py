@@ -24,24 +24,26 @@ def holes(tmp_path):
 
 @pytest.mark.slow
 def test_a_fit_is_that_of_python_and_can_be_verified_and_used(run, holes, tmp_path):
-    model, out = tmp_path / "fair.model", tmp_path / "reduced.csv"
-    asked = ("--group", "group", "-d", 2, *EM, "--folds", "none")
-    facts = run("fit", holes, *asked, "-o", model, "--json").facts
+    model = tmp_path / "fair.model"
+    out = tmp_path / "reduced.csv"
+    arguments = ("--group", "group", "-d", 2, *EM, "--folds", "none")
+    facts = run("fit", holes, *arguments, "-o", model, "--json").facts
     frame = pd.read_csv(holes)
     fair = fs.FairPCA(2, on_missing="em").fit(frame, sensitive_features="group")
-    saved = fs.FairSubspace.load(model)
-    np.testing.assert_allclose(saved.components, fair.components_, atol=1e-7)
-    assert "FS411" in {each["code"] for each in facts["findings"]}
+    subspace = fs.FairSubspace.load(model)
+    np.testing.assert_allclose(subspace.components, fair.components_, atol=1e-7)
+    assert "FS411" in {finding["code"] for finding in facts["findings"]}
     assert run("verify", model, holes, "--group", "group", *EM, "--json").facts["holds"]
     run("transform", model, holes, *EM, "-o", out)
-    np.testing.assert_allclose(pd.read_csv(out), saved.transform(frame[list("wxyz")]), atol=1e-9)
+    np.testing.assert_allclose(pd.read_csv(out), subspace.transform(frame[list("wxyz")]), atol=1e-9)
 
 
 @pytest.mark.slow
 def test_a_model_says_how_its_rows_are_read(run, holes, tmp_path):
-    model, out = tmp_path / "fair.model", tmp_path / "reduced.csv"
-    asked = ("--group", "group", "-d", 2, *EM, "--folds", "none")
-    run("fit", holes, *asked, "-o", model)
+    model = tmp_path / "fair.model"
+    out = tmp_path / "reduced.csv"
+    arguments = ("--group", "group", "-d", 2, *EM, "--folds", "none")
+    run("fit", holes, *arguments, "-o", model)
     run("transform", model, holes, *EM, "-o", out)
     command = ("audit", holes, "--group", "group", "--model", model, "--folds", "none", "--json")
     assert run(*command).facts == run(*command, *EM).facts
@@ -50,7 +52,7 @@ def test_a_model_says_how_its_rows_are_read(run, holes, tmp_path):
     assert (tmp_path / "again.csv").read_bytes() == out.read_bytes()
 
 
-def test_moments_of_incomplete_rows(run, holes, tmp_path):
+def test_moments_of_incomplete_rows_are_saved_but_not_merged(run, holes, tmp_path):
     moments = tmp_path / "some.moments"
     run("moments", holes, "--group", "group", *EM, "-o", moments)
     assert fs.GroupMoments.load(moments).em_summary.n_missing_cells[1] > 0
@@ -59,15 +61,16 @@ def test_moments_of_incomplete_rows(run, holes, tmp_path):
 
 
 @pytest.mark.slow
-def test_pages_of_incomplete_rows(run, holes, tmp_path):
+def test_pages_say_that_moments_were_estimated_from_incomplete_rows(run, holes, tmp_path):
     page = tmp_path / "page.html"
-    asked = ("--group", "group", "-d", 2, "--compare", "minimax_loss")
-    run("report", holes, *asked, *EM, "-o", page, status=0, err=None)
+    arguments = ("--group", "group", "-d", 2, "--compare", "minimax_loss")
+    run("report", holes, *arguments, *EM, "-o", page, status=0, err=None)
     assert "estimated from incomplete rows" in page.read_text(encoding="utf-8")
 
 
 def test_unsupported_requests_are_refused(run, holes, tmp_path):
-    folder, model = tmp_path / "rows", tmp_path / "plain.model"
+    folder = tmp_path / "rows"
+    model = tmp_path / "plain.model"
     folder.mkdir()
     holes.rename(folder / "holes.csv")
     command = ("moments", folder, "--group", "group", "-o", tmp_path / "parts")
@@ -83,19 +86,25 @@ def test_unsupported_requests_are_refused(run, holes, tmp_path):
 def test_rows_without_observed_cells_are_dropped_by_every_command(run, holes, tmp_path):
     frame = pd.read_csv(holes)
     frame.loc[[6, 9], list("wxyz")] = np.nan
-    some, rest = tmp_path / "some.csv", tmp_path / "rest.csv"
-    frame.to_csv(some, index=False)
-    frame.drop(index=[6, 9]).to_csv(rest, index=False)
-    model, out = tmp_path / "fair.model", tmp_path / "reduced.csv"
-    asked = ("--group", "group", "-d", 2, "--folds", "none", "-o", model)
-    message = " ".join(run("fit", some, *asked, *EM, status=2).err.split())
+    all_rows = tmp_path / "some.csv"
+    remaining_rows = tmp_path / "rest.csv"
+    frame.to_csv(all_rows, index=False)
+    frame.drop(index=[6, 9]).to_csv(remaining_rows, index=False)
+    model = tmp_path / "fair.model"
+    out = tmp_path / "reduced.csv"
+    arguments = ("--group", "group", "-d", 2, "--folds", "none", "-o", model)
+    message = " ".join(run("fit", all_rows, *arguments, *EM, status=2).err.split())
     assert "Drop such rows (--on-missing em-drop-empty)" in message
     leave_out = ("--on-missing", "em-drop-empty")
-    facts = run("fit", some, *asked, *leave_out, "--json", err=None).facts
-    same = run("fit", rest, *asked, *EM, "--force", "--json").facts
-    objectives = [each["certificate"]["objective"] for each in (facts, same)]
+    facts = run("fit", all_rows, *arguments, *leave_out, "--json", err=None).facts
+    of_remaining_rows = run("fit", remaining_rows, *arguments, *EM, "--force", "--json").facts
+    objectives = [
+        command_facts["certificate"]["objective"] for command_facts in (facts, of_remaining_rows)
+    ]
     assert objectives[0] == pytest.approx(objectives[1], rel=1e-9)
-    verified = run("verify", model, some, "--group", "group", *leave_out, "--json", err=None)
-    assert verified.facts["holds"]
-    run("transform", model, some, *leave_out, "-o", out)
+    verification = run(
+        "verify", model, all_rows, "--group", "group", *leave_out, "--json", err=None
+    )
+    assert verification.facts["holds"]
+    run("transform", model, all_rows, *leave_out, "-o", out)
     assert len(pd.read_csv(out)) == len(frame) - 2

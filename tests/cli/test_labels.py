@@ -27,14 +27,16 @@ def rows(tmp_path):
 def test_the_option_that_a_finding_names_treats_placeholders_as_missing(run, rows, placeholders):
     path = rows("m", "w", *placeholders)
     words = ("audit", path, "--group", "g", "-d", 1, "--folds", "none", "--json")
-    found = run(*words).facts
-    (finding,) = (each for each in found["findings"] if each["code"] == "FS413")
+    facts = run(*words).facts
+    (finding,) = (
+        finding_record for finding_record in facts["findings"] if finding_record["code"] == "FS413"
+    )
     assert finding["groups"] == sorted(placeholders)
     advice = finding["message"].rpartition("(")[2].removesuffix(").")
     option, values, _, other, drop = shlex.split(advice)
-    again = run(*words, option, values, other, drop)
-    assert "FS413" not in {each["code"] for each in again.facts["findings"]}
-    assert [each["group"] for each in again.facts["models"][0]["groups"]] == ["m", "w"]
+    repeated = run(*words, option, values, other, drop)
+    assert "FS413" not in {finding_record["code"] for finding_record in repeated.facts["findings"]}
+    assert [group["group"] for group in repeated.facts["models"][0]["groups"]] == ["m", "w"]
 
 
 def test_moments_warn_of_labels(run, rows, tmp_path):

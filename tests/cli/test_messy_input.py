@@ -291,15 +291,15 @@ def arguments(path, options):
 
 def assert_pca_error(facts, frame):
     """The error of PCA is that of these rows; the mean squared distance to the best line."""
-    found = facts["models"][0]["observed_total_error"]
-    assert found == pytest.approx(pca_error(frame), rel=1e-9)
+    actual = facts["models"][0]["observed_total_error"]
+    assert actual == pytest.approx(pca_error(frame), rel=1e-9)
 
 
 @pytest.mark.parametrize(("content", "options", "expected"), READ.values(), ids=READ)
 @pytest.mark.filterwarnings("ignore::fairspan.errors.FairspanWarning")
-def test_what_is_read(run, tmp_path, content, options, expected):
-    found = run(*arguments(write_file(tmp_path, content), options), "--json").facts
-    assert_pca_error(found, expected)
+def test_messy_tables_are_read(run, tmp_path, content, options, expected):
+    facts = run(*arguments(write_file(tmp_path, content), options), "--json").facts
+    assert_pca_error(facts, expected)
 
 
 @pytest.mark.parametrize(
@@ -307,12 +307,12 @@ def test_what_is_read(run, tmp_path, content, options, expected):
     REFUSED.values(),
     ids=REFUSED,
 )
-def test_invalid_arguments_are_refused(refused, tmp_path, content, options, words):
-    refused(*arguments(write_file(tmp_path, content), options), expected_text=words)
+def test_invalid_arguments_are_refused(assert_refused, tmp_path, content, options, words):
+    assert_refused(*arguments(write_file(tmp_path, content), options), expected_text=words)
 
 
 @pytest.mark.parametrize("name", ["rows.csv.gz", "rows.txt.gz", "rows.tsv.gz"])
-def test_packed_files(run, tmp_path, name):
+def test_compressed_files_are_read(run, tmp_path, name):
     content = text().replace(",", "\t") if "tsv" in name else text()
     path = write_file(tmp_path, gzip.compress(content.encode()), name)
     assert_pca_error(run(*arguments(path, []), "--json").facts, FEATURE_TABLE)
@@ -330,9 +330,9 @@ def test_packed_files(run, tmp_path, name):
         ("rows.tsv", b"ARROW1" + bytes(50) + b"ARROW1", ["is an Arrow file", "suffix .arrow"]),
     ],
 )
-def test_files_that_are_something_else(refused, tmp_path, name, content, words):
+def test_files_of_other_kinds_are_refused(assert_refused, tmp_path, name, content, words):
     content = CLEAN.to_parquet() if content is None else content
-    refused(*arguments(write_file(tmp_path, content, name), []), expected_text=words)
+    assert_refused(*arguments(write_file(tmp_path, content, name), []), expected_text=words)
 
 
 def test_a_link_to_a_file_is_the_file(run, tmp_path):
@@ -340,32 +340,32 @@ def test_a_link_to_a_file_is_the_file(run, tmp_path):
     assert_pca_error(run(*arguments(tmp_path / "link.csv", []), "--json").facts, FEATURE_TABLE)
 
 
-def test_a_link_to_nothing(refused, tmp_path):
+def test_a_dangling_link_is_refused(assert_refused, tmp_path):
     (tmp_path / "link.csv").symlink_to(tmp_path / "nowhere.csv")
-    assert "does not exist" in refused(*arguments(tmp_path / "link.csv", []))
+    assert "does not exist" in assert_refused(*arguments(tmp_path / "link.csv", []))
 
 
 @pytest.mark.skipif(os.name == "nt", reason="Windows has no such permissions")
 @pytest.mark.skipif(hasattr(os, "geteuid") and os.geteuid() == 0, reason="root reads every file")
-def test_a_file_that_may_not_be_read(refused, tmp_path):
+def test_an_unreadable_file_is_refused(assert_refused, tmp_path):
     path = write_file(tmp_path, text())
     path.chmod(0)
-    assert "cannot be read" in refused(*arguments(path, []))
+    assert "cannot be read" in assert_refused(*arguments(path, []))
 
 
 @pytest.mark.long
-def test_a_hundred_thousand_columns(refused, tmp_path):
+def test_a_hundred_thousand_columns_are_refused(assert_refused, tmp_path):
     names = ",".join(f"x{i}" for i in range(100_000))
     lines = [",".join(["1"] * 100_000) + f",{group}" for group in "fmfm"]
     path = write_file(tmp_path, "\n".join([f"{names},sex", *lines]) + "\n")
-    refused(*arguments(path, ["--max-memory", "2GB"]), expected_text=["100,000", "features"])
+    assert_refused(*arguments(path, ["--max-memory", "2GB"]), expected_text=["100,000", "features"])
 
 
 FRAME = pd.DataFrame(np.random.default_rng(0).standard_normal((40, 4)), columns=list("wxyz"))
 FRAME["g"] = ["a", "b"] * 20
 COMMANDS = ["audit", "fit", "moments", "merge", "transform", "verify"]
 DATA = ["rows.csv", "old.moments", "fair.model"]
-# These write where they are told, or start processes.
+# These options write to any path, or start processes.
 NOT_TRIED = {"-o", "--jobs"}
 PLAUSIBLE = ["g", "w", "1", "2", "0.9", "minimax_loss", "error_gap", "penalty=0.5", "w*"]
 PLAUSIBLE += [",", ";", "latin-1", "utf-16", "#", "drop", "ignore", "mean_parity", "none", "1e-6"]
@@ -384,7 +384,7 @@ def moments():
 
 
 @cache
-def fitted():
+def fit_subspace():
     return FairPCA(2).fit_moments(moments()).subspace_
 
 
@@ -394,14 +394,14 @@ def folder(tmp_path, monkeypatch):
     inside.mkdir()
     monkeypatch.chdir(inside)
     FRAME.to_csv("rows.csv", index=False)
-    fitted().save("fair.model")
+    fit_subspace().save("fair.model")
     moments().save("old.moments")
     yield inside
     assert list(tmp_path.iterdir()) == [inside]
 
 
 def run(words):
-    """Status and all that is printed; nobody is shown a traceback."""
+    """Return the status and all output, which has no traceback."""
     output = io.StringIO()
     with (
         contextlib.redirect_stdout(output),
@@ -415,7 +415,8 @@ def run(words):
 
 @st.composite
 def command_lines(draw):
-    name, data = draw(st.sampled_from(COMMANDS)), draw(st.sampled_from(DATA))
+    name = draw(st.sampled_from(COMMANDS))
+    data = draw(st.sampled_from(DATA))
     words = [name, *({"transform": ["fair.model"], "verify": ["fair.model"]}.get(name, [])), data]
     if name == "merge":
         words.append("old.moments")
@@ -423,7 +424,9 @@ def command_lines(draw):
         words += ["-o", "out.csv" if name == "transform" else "out"]
     if data == "rows.csv" and name not in ("merge", "transform"):
         words += ["--group", "g"]
-    options = [each for each in cli.fairspan.commands[name].params if each.opts[0][0] == "-"]
+    options = [
+        parameter for parameter in cli.fairspan.commands[name].params if parameter.opts[0][0] == "-"
+    ]
     for option in draw(st.lists(st.sampled_from(options), max_size=2)):
         assume(not NOT_TRIED.intersection(option.opts))
         words.append(option.opts[0])
@@ -445,10 +448,10 @@ def test_a_command_line_is_answered_or_refused(folder, words):
 def test_parameters_are_refused_or_give_a_certificate_that_holds(folder, data, criterion):
     text = data.draw(st.just(PARAMETERS[criterion]) | corrupted_bytes(PARAMETERS[criterion]))
     lines = text.decode(errors="surrogateescape").splitlines()
-    given = [word for line in lines for word in ("--param", line)]
-    where = ["fit", "old.moments", "--force", "-d", "2", "-o", "out", "--criterion", criterion]
-    status, output = run([*where, *given])
-    assert status in (0, 2), (given, output)
+    parameters = [word for line in lines for word in ("--param", line)]
+    command = ["fit", "old.moments", "--force", "-d", "2", "-o", "out", "--criterion", criterion]
+    status, output = run([*command, *parameters])
+    assert status in (0, 2), (parameters, output)
     if status == 0:
         model = FairSubspace.load(folder / "out")
         assert verify(model, moments()).holds
@@ -461,7 +464,7 @@ def test_lines_above_the_header_are_skipped_and_their_number_is_advised(run, tmp
     assert_pca_error(run(*arguments(path, ["--skip-rows", 2]), "--json").facts, FEATURE_TABLE)
 
 
-def test_excel_files(run, tmp_path):
+def test_excel_files_are_read(run, tmp_path):
     pytest.importorskip("openpyxl")
     path = tmp_path / "rows.xlsx"
     CLEAN.to_excel(path, index=False, startrow=2)

@@ -70,7 +70,9 @@ def assert_moments_of_rows(path, frame, groups="sex"):
     assert_moments(fs.GroupMoments.load(path), reference_moments(frame[COLUMNS], frame[groups]))
 
 
-def test_one_complete_file_for_each_file_of_rows_and_a_manifest(run, command, frame, out):
+def test_each_file_of_rows_has_one_complete_file_of_moments_and_there_is_a_manifest(
+    run, command, frame, out
+):
     result = run(*command, status=0, err=None, out="1,200 rows, 3 features")
     assert result.out.endswith(f"Saved to {out}\n")
     assert sorted(path.name for path in out.iterdir()) == [*NAMES, "manifest.json"]
@@ -78,16 +80,21 @@ def test_one_complete_file_for_each_file_of_rows_and_a_manifest(run, command, fr
         assert_moments_of_rows(out / name, frame[300 * number : 300 * (number + 1)])
 
 
-@pytest.mark.parametrize("what", ["folder", "files", "all in it"])
-def test_merged_they_are_what_one_pass_gives(run, command, complete_folder, frame, tmp_path, what):
+@pytest.mark.parametrize("source", ["folder", "files", "all in it"])
+def test_merged_files_equal_the_moments_of_one_pass(
+    run, command, complete_folder, frame, tmp_path, source
+):
     files = {
         "folder": [complete_folder],
         "files": [complete_folder / name for name in NAMES],
         "all in it": sorted(complete_folder.iterdir()),
-    }[what]
-    merged = run("merge", *files, "-o", tmp_path / "all", "--json").facts
-    whole = run(*command[:-1], tmp_path / "whole.moments", "--json").facts
-    assert (merged["groups"], merged["files"]) == (whole["groups"], list(map(str, files)))
+    }[source]
+    merge_facts = run("merge", *files, "-o", tmp_path / "all", "--json").facts
+    one_pass_facts = run(*command[:-1], tmp_path / "whole.moments", "--json").facts
+    assert (merge_facts["groups"], merge_facts["files"]) == (
+        one_pass_facts["groups"],
+        list(map(str, files)),
+    )
     for name in ("all", "whole.moments"):
         assert_moments_of_rows(tmp_path / name, frame)
 
@@ -112,22 +119,22 @@ def test_two_processes_write_the_same_bytes(run, command, complete_folder, tmp_p
 
 
 def test_existing_moments_are_not_computed_again(run, command, complete_folder):
-    before = contents(complete_folder)
-    written = {name: (complete_folder / name).stat().st_ino for name in before}
+    original_contents = contents(complete_folder)
+    original_inodes = {name: (complete_folder / name).stat().st_ino for name in original_contents}
     (complete_folder / NAMES[2]).unlink()
     run(*command, status=0)
-    assert contents(complete_folder) == before
-    now = {name: (complete_folder / name).stat().st_ino for name in before}
-    assert {name for name in now if now[name] != written[name]} <= {NAMES[2]}
+    assert contents(complete_folder) == original_contents
+    inodes = {name: (complete_folder / name).stat().st_ino for name in original_contents}
+    assert {name for name in inodes if inodes[name] != original_inodes[name]} <= {NAMES[2]}
 
 
 def test_a_folder_of_rows_that_was_moved_is_the_same(
     run, command, folder, complete_folder, tmp_path
 ):
-    before = contents(complete_folder)
+    original_contents = contents(complete_folder)
     (complete_folder / NAMES[0]).unlink()
     run("moments", folder.rename(tmp_path / "elsewhere"), *command[2:], status=0)
-    assert contents(complete_folder) == before
+    assert contents(complete_folder) == original_contents
 
 
 KILLED = """
@@ -159,14 +166,15 @@ cli.main(sys.argv[2:])
 def test_killed_while_it_writes_it_goes_on_to_the_same_moments(
     run, installed, command, complete_folder, tmp_path, times
 ):
-    whole, killed = contents(complete_folder), tmp_path / "killed"
-    command = [*command[:-1], killed]
+    complete_contents = contents(complete_folder)
+    out = tmp_path / "killed"
+    command = [*command[:-1], out]
     # File and folder are synchronized for each file that is written, the manifest first.
     for n_synchronized in times:
         assert installed(n_synchronized, *command, code=KILLED).status == -signal.SIGKILL
-        assert contents(killed).items() <= whole.items()
-        assert run("merge", killed, "-o", tmp_path / "all").status == 2
-    assert (run(*command).status, contents(killed)) == (0, whole)
+        assert contents(out).items() <= complete_contents.items()
+        assert run("merge", out, "-o", tmp_path / "all").status == 2
+    assert (run(*command).status, contents(out)) == (0, complete_contents)
 
 
 @pytest.mark.long
@@ -176,27 +184,28 @@ def test_killed_at_any_moment_it_goes_on_to_the_same_moments(
     run, command, complete_folder, tmp_path, jobs
 ):
     random = np.random.default_rng(int(jobs))
-    killed = tmp_path / "killed"
-    command = [*map(str, command[:-1]), str(killed), "--jobs", jobs]
+    out = tmp_path / "killed"
+    command = [*map(str, command[:-1]), str(out), "--jobs", jobs]
     for _ in range(6):
         process = subprocess.Popen([FAIRSPAN, *command], stdout=subprocess.DEVNULL)
-        deadline, n_before = time.monotonic() + 60, len(list(killed.glob("*.moments")))
-        while process.poll() is None and len(list(killed.glob("*.moments"))) <= n_before:
+        deadline = time.monotonic() + 60
+        n_before = len(list(out.glob("*.moments")))
+        while process.poll() is None and len(list(out.glob("*.moments"))) <= n_before:
             assert time.monotonic() < deadline
             time.sleep(0.001)
         time.sleep(random.uniform(0, 0.05))
         process.kill()
         process.wait()
-        (killed / NAMES[random.integers(4)]).unlink(missing_ok=True)
-    assert (run(*command).status, contents(killed)) == (0, contents(complete_folder))
+        (out / NAMES[random.integers(4)]).unlink(missing_ok=True)
+    assert (run(*command).status, contents(out)) == (0, contents(complete_folder))
 
 
 @pytest.fixture
 def interruptible():
     """A command that tests start; of a run in the background it would ignore the signal."""
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    original_handler = signal.signal(signal.SIGINT, signal.default_int_handler)
     yield
-    signal.signal(signal.SIGINT, before)
+    signal.signal(signal.SIGINT, original_handler)
 
 
 @pytest.mark.long
@@ -204,8 +213,9 @@ def interruptible():
 @pytest.mark.skipif(sys.platform == "win32", reason="needs process groups")
 @pytest.mark.parametrize("jobs", ["1", "2"])
 def test_an_interruption_names_the_files_that_remain(frame, run, tmp_path, jobs):
-    many, out = write_folder(tmp_path / "many", frame, 400, 60), tmp_path / "parts"
-    command = ["moments", str(many), "--group", "sex", "-o", str(out), "--jobs", jobs]
+    source = write_folder(tmp_path / "many", frame, 400, 60)
+    out = tmp_path / "parts"
+    command = ["moments", str(source), "--group", "sex", "-o", str(out), "--jobs", jobs]
     process = subprocess.Popen(
         [FAIRSPAN, *command],
         stdout=subprocess.DEVNULL,
@@ -223,9 +233,9 @@ def test_an_interruption_names_the_files_that_remain(frame, run, tmp_path, jobs)
     # On a busy machine the command lasts long enough to print its progress.
     lines = [line for line in message.splitlines() if line and "reading:" not in line]
     assert len(lines) == 2, message
-    kept, ended = lines
-    assert kept.startswith(f"fairspan: warning: Partial results are kept in {out}")
-    assert (process.returncode, ended) == (130, "fairspan: interrupted")
+    warning, last_line = lines
+    assert warning.startswith(f"fairspan: warning: Partial results are kept in {out}")
+    assert (process.returncode, last_line) == (130, "fairspan: interrupted")
     assert len(list(out.glob("*.moments"))) < 400
     assert (run(*command).status, len(list(out.glob("*.moments")))) == (0, 400)
 
@@ -239,14 +249,15 @@ def test_a_full_disk_leaves_complete_files_alone(run, command, out):
 
 
 def assert_refused(run, command, out, expected_text):
-    before = contents(out)
+    original_contents = contents(out)
     run(*command, status=2, out=None, err=expected_text)
-    assert contents(out) == before
+    assert contents(out) == original_contents
 
 
 def edit_without_a_trace(path):
     """Change a file but not its size and time."""
-    status, content = path.stat(), bytearray(path.read_bytes())
+    status = path.stat()
+    content = bytearray(path.read_bytes())
     content[100] ^= 1
     path.write_bytes(content)
     os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns))
@@ -331,7 +342,7 @@ def test_changes_since_the_first_run_are_refused(
     run, command, frame, folder, complete_folder, tmp_path, corrupt, options, expected_text
 ):
     corrupt(frame, folder, complete_folder)
-    expected_text = [each.replace("{made}", str(complete_folder)) for each in expected_text]
+    expected_text = [text.replace("{made}", str(complete_folder)) for text in expected_text]
     assert_refused(run, [*command, *options], complete_folder, expected_text)
     if expected_text == [str(complete_folder / "manifest.json")]:
         for files in ([complete_folder], [complete_folder / NAMES[0]]):
@@ -352,13 +363,14 @@ def test_another_way_to_read_a_csv_is_refused(run, frame, tmp_path):
 
 
 def test_the_classes_of_y_are_kept(run, command, frame, complete_folder, tmp_path):
-    labeled, both = tmp_path / "labeled", tmp_path / "all"
+    labeled = tmp_path / "labeled"
+    out = tmp_path / "all"
     run(*command[:-1], labeled, "--y", "age", status=0)
-    run("merge", labeled, "-o", both, status=0)
+    run("merge", labeled, "-o", out, status=0)
     pairs = list(zip(frame["sex"], frame["age"].tolist(), strict=True))
-    merged = fs.GroupMoments.load(both).by_class
-    assert_moments(merged, reference_moments(frame[COLUMNS], pairs))
-    run("merge", labeled, complete_folder, "-o", both, status=2, err="Only one of them")
+    moments_by_class = fs.GroupMoments.load(out).by_class
+    assert_moments(moments_by_class, reference_moments(frame[COLUMNS], pairs))
+    run("merge", labeled, complete_folder, "-o", out, status=2, err="Only one of them")
 
 
 def test_a_folder_that_holds_something_else(run, command, out):
@@ -379,19 +391,19 @@ def test_outputs_that_cannot_be(run, command, out):
     assert (out.read_bytes(), out.with_name("q").exists()) == (b"a file", False)
 
 
-@pytest.mark.parametrize("what", ["folder", "file", "not named"])
-def test_a_part_that_is_missing_is_not_passed_over(run, complete_folder, tmp_path, what):
-    if what != "not named":
+@pytest.mark.parametrize("absence", ["folder", "file", "not named"])
+def test_a_missing_part_is_reported(run, complete_folder, tmp_path, absence):
+    if absence != "not named":
         (complete_folder / NAMES[3]).unlink()
     files = (
-        [complete_folder] if what == "folder" else [complete_folder / name for name in NAMES[:3]]
+        [complete_folder] if absence == "folder" else [complete_folder / name for name in NAMES[:3]]
     )
     message = f"1 of 4 parts in {complete_folder} are missing: {NAMES[3]}"
     run("merge", *files, "-o", tmp_path / "all", status=2, out=None, err=message)
     assert not (tmp_path / "all").exists()
 
 
-def test_a_folder_without_a_manifest(run, complete_folder, tmp_path):
+def test_a_folder_without_a_manifest_is_refused(run, complete_folder, tmp_path):
     (complete_folder / "manifest.json").unlink()
     message = "has no manifest.json of moments"
     run("merge", complete_folder, "-o", tmp_path / "all", status=2, err=message)
@@ -421,9 +433,9 @@ def test_files_without_a_row_that_counts(run, frame, tmp_path):
     command += ["--features", "[xyz]", "--on-missing", "drop", "-o", tmp_path / "parts", "--json"]
     facts = run(*command).facts
     assert run(*command).facts == facts
-    merged = run("merge", tmp_path / "parts", "-o", tmp_path / "all", "--json").facts
-    for each in (facts, merged):
-        assert (each["n_rows"], each["n_dropped"]) == (600, 600)
+    merge_facts = run("merge", tmp_path / "parts", "-o", tmp_path / "all", "--json").facts
+    for counts in (facts, merge_facts):
+        assert (counts["n_rows"], counts["n_dropped"]) == (600, 600)
     assert_moments_of_rows(tmp_path / "all", frame[:600])
 
 

@@ -39,8 +39,8 @@ def test_the_moments_are_those_of_the_rows(run, folder, frame, tmp_path, out, jo
     facts = run("moments", folder, *words).facts
     expected = reference_moments(frame[COLUMNS], frame["sex"], frame["w"])
     assert_moments(load(out), expected)
-    counted = {name: facts[name] for name in ("n_rows", "n_dropped", "n_groups_dropped")}
-    assert counted == {"n_rows": 600, "n_dropped": 0, "n_groups_dropped": 0}
+    counts = {name: facts[name] for name in ("n_rows", "n_dropped", "n_groups_dropped")}
+    assert counts == {"n_rows": 600, "n_dropped": 0, "n_groups_dropped": 0}
     assert facts["feature_names"] == COLUMNS
     assert [tuple(group.values()) for group in facts["groups"]] == [
         (label, n, pytest.approx(weight)) for label, (n, weight, *_) in expected.items()
@@ -48,9 +48,9 @@ def test_the_moments_are_those_of_the_rows(run, folder, frame, tmp_path, out, jo
     assert sorted(path.name for path in tmp_path.iterdir()) == ["m.moments", "rows"]
 
 
-def test_what_is_printed(run, folder, frame, out):
-    done = run("moments", folder, *BY_SEX, "--group", "age", "-o", out, status=0, err=None)
-    first, _, head, line, *_, last = done.out.splitlines()
+def test_the_groups_and_totals_are_printed(run, folder, frame, out):
+    outcome = run("moments", folder, *BY_SEX, "--group", "age", "-o", out, status=0, err=None)
+    first, _, head, line, *_, last = outcome.out.splitlines()
     n = frame.groupby(["sex", "age"]).size()["f", 20]
     assert first.startswith("600 rows, 4 features; ")
     assert head.split() == ["group", "rows", "weight", "share", "variance"]
@@ -58,7 +58,7 @@ def test_what_is_printed(run, folder, frame, out):
     assert last == f"Saved to {out}"
 
 
-def test_one_row(run, frame, tmp_path, out):
+def test_moments_of_one_row_are_saved_with_a_warning(run, frame, tmp_path, out):
     path = tmp_path / "rows.parquet"
     frame[["x", "sex"]][:1].to_parquet(path)
     result = run("moments", path, *BY_SEX, "-o", out, err="can be recovered")
@@ -103,11 +103,11 @@ def test_groups_with_long_names_fit_a_terminal_and_differ(
 ):
     frame = table[features].assign(g=np.resize(names, len(table)), w=1e12 / 7)
     frame.to_csv(tmp_path / "n.csv", index=False)
-    done = run("moments", tmp_path / "n.csv", "--group", "g", "--weight", "w", "-o", out)
-    shown = done.out.split("\n\n")[1].splitlines()[:-1]
-    assert max(map(terminal_width, shown)) <= 80
-    assert len({line.strip() for line in shown[1:]}) >= 3
-    assert sum(f" {80e12 / 7:,.10g} " in line for line in shown) == 3
+    outcome = run("moments", tmp_path / "n.csv", "--group", "g", "--weight", "w", "-o", out)
+    lines = outcome.out.split("\n\n")[1].splitlines()[:-1]
+    assert max(map(terminal_width, lines)) <= 80
+    assert len({line.strip() for line in lines[1:]}) >= 3
+    assert sum(f" {80e12 / 7:,.10g} " in line for line in lines) == 3
 
 
 @JOBS
@@ -115,16 +115,16 @@ def test_nan_is_named_by_file_row_group_and_column(run, frame, tmp_path, out, jo
     frame.loc[200 + 9 * 20 + 3, "y"] = np.nan
     folder = write_folder(tmp_path / "rows", frame, 3, 20)
     words = ("moments", folder, *BY_SEX, "--features", "[xyz]", *jobs, "-o", out)
-    where = f"{folder / '01.parquet'}, row group 9"
-    message = f"{where}: X contains NaN, first in row 4 (index 3), column 'y'"
+    place = f"{folder / '01.parquet'}, row group 9"
+    message = f"{place}: X contains NaN, first in row 4 (index 3), column 'y'"
     run(*words, status=2, out=None, err=message)
     assert not out.exists()
     run(*words, "--on-missing", "drop", out=["599 rows, 3 features; 1 row ", "dropped"])
-    kept = frame[frame["y"].notna()]
-    assert_moments(load(out), reference_moments(kept[COLUMNS], kept["sex"]))
+    complete_rows = frame[frame["y"].notna()]
+    assert_moments(load(out), reference_moments(complete_rows[COLUMNS], complete_rows["sex"]))
 
 
-def test_a_damaged_page_in_the_middle_of_a_file(run, folder, out):
+def test_a_damaged_page_in_the_middle_of_a_file_is_reported(run, folder, out):
     path = folder / "01.parquet"
     content = bytearray(path.read_bytes())
     middle = pq.ParquetFile(path).metadata.row_group(1).column(1).data_page_offset
@@ -137,11 +137,11 @@ def test_a_damaged_page_in_the_middle_of_a_file(run, folder, out):
 
 
 def test_weights_are_those_of_the_column(run, folder, frame):
-    asked = ("audit", folder, *BY_SEX, "--weight", "w", "-d", 2, "--folds", "none", "--json")
-    facts = run(*asked).facts
+    arguments = ("audit", folder, *BY_SEX, "--weight", "w", "-d", 2, "--folds", "none", "--json")
+    facts = run(*arguments).facts
     weights = frame.groupby("sex")["w"].sum()
-    found = {group["group"]: group["proportion"] for group in facts["models"][0]["groups"]}
-    assert found == pytest.approx((weights / weights.sum()).to_dict())
+    proportions = {group["group"]: group["proportion"] for group in facts["models"][0]["groups"]}
+    assert proportions == pytest.approx((weights / weights.sum()).to_dict())
 
 
 SITES = ["north", "south", "west"]
@@ -160,12 +160,13 @@ def sites(run, tmp_path):
 
 def test_sites_that_exchange_moments_alone_fit_what_the_pooled_rows_give(run, sites, tmp_path):
     files, pooled = sites
-    both, rows = tmp_path / "all", tmp_path / "pooled.csv"
+    out = tmp_path / "all"
+    rows = tmp_path / "pooled.csv"
     pooled.to_csv(rows, index=False)
-    run("merge", *files, "-o", both, status=0, err=None, out=f"Merged 3 files into {both}")
-    assert_moments(load(both), reference_moments(pooled[COLUMNS], pooled["sex"]))
+    run("merge", *files, "-o", out, status=0, err=None, out=f"Merged 3 files into {out}")
+    assert_moments(load(out), reference_moments(pooled[COLUMNS], pooled["sex"]))
     quick = ("-d", 2, "--folds", "none")
-    run("fit", both, *quick, "-o", tmp_path / "federated")
+    run("fit", out, *quick, "-o", tmp_path / "federated")
     run("fit", rows, *BY_SEX, *quick, "-o", tmp_path / "central")
     bases = [fs.FairSubspace.load(tmp_path / name).components for name in ("federated", "central")]
     assert projector_distance(*bases) <= 1e-7
@@ -192,9 +193,9 @@ def save_file(path, n, seed, columns, labels, classes=None):
     """Random rows whose moments are in a file, and their labels."""
     rng = np.random.default_rng(seed)
     X = pd.DataFrame(rng.normal(size=(n, len(columns))), columns=list(columns))
-    chosen = [labels[i] for i in rng.permutation(np.resize(np.arange(len(labels)), n))]
-    fs.GroupMoments.from_rows(X, chosen, y=classes).save(path)
-    return X, chosen
+    row_labels = [labels[i] for i in rng.permutation(np.resize(np.arange(len(labels)), n))]
+    fs.GroupMoments.from_rows(X, row_labels, y=classes).save(path)
+    return X, row_labels
 
 
 @pytest.mark.parametrize(
@@ -207,12 +208,14 @@ def save_file(path, n, seed, columns, labels, classes=None):
     ],
     ids=["missing and extra", "missing", "type", "attributes"],
 )
-def test_moments_that_differ_are_listed_with_their_file(refused, tmp_path, columns, labels, words):
+def test_moments_that_differ_are_listed_with_their_file(
+    assert_refused, tmp_path, columns, labels, words
+):
     files = [tmp_path / "a", tmp_path / "same", tmp_path / "other"]
     save_file(files[0], 2, 0, "xyz", ["a", "b"])
     save_file(files[1], 2, 1, "xyz", ["b", "c"])
     save_file(files[2], 2, 2, columns, labels)
-    refused(
+    assert_refused(
         "merge", *files, "-o", "{out}", expected_text=[f"fairspan: error: {files[2]}: ", *words]
     )
 
@@ -223,20 +226,23 @@ def test_moments_that_differ_are_listed_with_their_file(refused, tmp_path, colum
     ids=["features by name", "labels as text"],
 )
 def test_rows_of_two_files_are_those_of_one(run, tmp_path, names, labels, options):
-    files, out = (tmp_path / "a", tmp_path / "b"), tmp_path / "both"
-    first, own = save_file(files[0], 30, 0, "xyz", ["1", "2"])
-    other, theirs = save_file(files[1], 40, 1, names, labels)
+    files = (tmp_path / "a", tmp_path / "b")
+    out = tmp_path / "both"
+    first, first_labels = save_file(files[0], 30, 0, "xyz", ["1", "2"])
+    other, other_labels = save_file(files[1], 40, 1, names, labels)
     run("merge", *files, "-o", out, *options, status=0)
     rows = pd.concat([first, other[list("xyz")]])
-    expected, merged = fs.GroupMoments.from_rows(rows, [*own, *map(str, theirs)]), load(out)
-    assert (merged.feature_names, merged.labels) == (tuple("xyz"), ["1", "2"])
-    np.testing.assert_array_equal(merged.counts, expected.counts)
-    np.testing.assert_allclose(merged.means, expected.means, atol=1e-12)
-    np.testing.assert_allclose(merged.scatters, expected.scatters, atol=1e-10)
+    expected = fs.GroupMoments.from_rows(rows, [*first_labels, *map(str, other_labels)])
+    actual = load(out)
+    assert (actual.feature_names, actual.labels) == (tuple("xyz"), ["1", "2"])
+    np.testing.assert_array_equal(actual.counts, expected.counts)
+    np.testing.assert_allclose(actual.means, expected.means, atol=1e-12)
+    np.testing.assert_allclose(actual.scatters, expected.scatters, atol=1e-10)
 
 
 def test_labels_that_are_nearly_equal_stay_separate_and_are_named(run, tmp_path):
-    files, out = (tmp_path / "a", tmp_path / "b"), tmp_path / "both"
+    files = (tmp_path / "a", tmp_path / "b")
+    out = tmp_path / "both"
     for path, labels in zip(files, (["female", "male"], ["female", "Male "]), strict=True):
         fs.GroupMoments.from_rows(np.eye(2), labels).save(path)
     run(
@@ -253,7 +259,7 @@ def test_classes_of_y_stay_where_labels_become_text(run, tmp_path):
     y = np.arange(60) % 2 == 0
     X, labels = save_file(tmp_path / "a", 60, 0, "xyz", [1, 2], y)
     run("merge", tmp_path / "a", "-o", tmp_path / "b", "--label-type", "text")
-    merged = load(tmp_path / "b").by_class
+    actual = load(tmp_path / "b").by_class
     expected = fs.GroupMoments.from_rows(X, [*map(str, labels)], y=[*map(str, y)]).by_class
-    assert merged.labels == expected.labels
-    np.testing.assert_allclose(merged.scatters, expected.scatters, atol=1e-10)
+    assert actual.labels == expected.labels
+    np.testing.assert_allclose(actual.scatters, expected.scatters, atol=1e-10)

@@ -23,14 +23,16 @@ def arguments(path, *options):
 
 
 def variance(run, path, *options):
-    found = run(*arguments(path, *options), "--json").facts
-    groups = found["models"][0]["groups"]
+    facts = run(*arguments(path, *options), "--json").facts
+    groups = facts["models"][0]["groups"]
     return sum(group["proportion"] * group["observed_total_variance"] for group in groups)
 
 
-def test_both_readings_of_a_comma_are_reported_and_give_both_variances(run, refused, tmp_path):
+def test_both_readings_of_a_comma_are_reported_and_give_both_variances(
+    run, assert_refused, tmp_path
+):
     path = write_file(tmp_path, ["3,404", "465", "1,250", "980"])
-    refused(
+    assert_refused(
         *arguments(path),
         expected_text=[
             "'x' holds text",
@@ -40,17 +42,17 @@ def test_both_readings_of_a_comma_are_reported_and_give_both_variances(run, refu
             "--decimal , reads '3,404' as 3.404",
         ],
     )
-    whole = np.array([3404.0, 465, 1250, 980])
-    about_the_mean = np.mean((whole - whole.mean()) ** 2)
+    integers = np.array([3404.0, 465, 1250, 980])
+    about_the_mean = np.mean((integers - integers.mean()) ** 2)
     assert variance(run, path, "--thousands", ",") == pytest.approx(about_the_mean, rel=1e-12)
     as_fractions = np.array([3.404, 465, 1.25, 980])
     about_the_mean = np.mean((as_fractions - as_fractions.mean()) ** 2)
     assert variance(run, path, "--decimal", ",") == pytest.approx(about_the_mean, rel=1e-12)
 
 
-def test_between_commas_a_decimal_comma_cannot_be_named(refused, tmp_path):
+def test_between_commas_a_decimal_comma_cannot_be_named(assert_refused, tmp_path):
     path = write_file(tmp_path, ['"3,404"', "465", '"1,250"'], ",")
-    message = refused(
+    message = assert_refused(
         *arguments(path),
         expected_text=["--thousands , reads '3,404' as 3404", "if it is 3.404, write"],
     )
@@ -73,19 +75,23 @@ ADVICE = {
 
 
 @pytest.mark.parametrize(("cells", "advice", "expected"), ADVICE.values(), ids=ADVICE)
-def test_following_the_advice_reads_the_column(run, refused, tmp_path, cells, advice, expected):
+def test_following_the_advice_reads_the_column(
+    run, assert_refused, tmp_path, cells, advice, expected
+):
     # Each cell twice in each group, so that no group is lost with a missing cell.
     path = write_file(tmp_path, np.repeat(cells, 4).tolist())
-    refused(*arguments(path), expected_text=advice)
+    assert_refused(*arguments(path), expected_text=advice)
     options = shlex.split(f"{advice} --on-missing drop")
     present = np.array([number for number in expected if number is not None], dtype=float)
     about_the_mean = np.mean((present - present.mean()) ** 2)
     assert variance(run, path, *options) == pytest.approx(about_the_mean, rel=1e-12)
 
 
-def test_marks_and_codes_are_both_named(run, refused, tmp_path):
+def test_marks_and_codes_are_both_named(run, assert_refused, tmp_path):
     path = write_file(tmp_path, ["3,5", "-", "4", "5", "3,5", "4"])
-    refused(*arguments(path), expected_text=["Add --decimal , to the command", "add --na-values -"])
+    assert_refused(
+        *arguments(path), expected_text=["Add --decimal , to the command", "add --na-values -"]
+    )
     options = ["--decimal", ",", "--na-values", "-", "--on-missing", "drop"]
     about_the_mean = np.var([3.5, 4, 5, 3.5, 4])
     assert variance(run, path, *options) == pytest.approx(about_the_mean, rel=1e-12)
@@ -95,61 +101,65 @@ def test_marks_and_codes_are_both_named(run, refused, tmp_path):
     "cells",
     [["1.5", "2,5", "3"], ["1,23,456", "2"], ["$5", "2"], ["1,234,567", "1.234.567"], ["5-", "2"]],
 )
-def test_no_option_is_advised_that_does_not_make_the_column_numbers(refused, tmp_path, cells):
-    message = refused(*arguments(write_file(tmp_path, cells)))
+def test_no_option_is_advised_that_does_not_make_the_column_numbers(
+    assert_refused, tmp_path, cells
+):
+    message = assert_refused(*arguments(write_file(tmp_path, cells)))
     assert not re.search("--(thousands|decimal|na-values)", message)
 
 
-def test_advice_suits_the_other_columns_too(refused, tmp_path):
+def test_advice_suits_the_other_columns_too(assert_refused, tmp_path):
     path = tmp_path / "rows.csv"
     path.write_text("x;y;g\n1,5;0.5;a\n2;1;b\n")
-    message = refused("audit", path, "--group", "g", "-d", "1", "--folds", "none")
+    message = assert_refused("audit", path, "--group", "g", "-d", "1", "--folds", "none")
     assert "the same decimal point" in message
     assert "--decimal" not in message
 
 
-def test_separators_of_other_columns_are_named_too(refused, run, tmp_path):
+def test_separators_of_other_columns_are_named_too(assert_refused, run, tmp_path):
     path = tmp_path / "rows.csv"
     path.write_text("x;y;g\n2,00;20.000,50;a\n1,00;1.500,00;b\n3,00;7;a\n4,50;8;b\n")
     command = ["audit", path, "--group", "g", "-d", "1", "--folds", "none"]
-    refused(*command, expected_text="Add --thousands . --decimal , to the command")
+    assert_refused(*command, expected_text="Add --thousands . --decimal , to the command")
     run(*command, "--thousands", ".", "--decimal", ",", status=0)
 
 
-def test_weights_and_bins_get_the_same_advice(run, refused, tmp_path):
+def test_weights_and_bins_get_the_same_advice(run, assert_refused, tmp_path):
     path = tmp_path / "rows.csv"
     lines = [
         f"{i % 5};{i % 7};{income};{'ab'[i % 2]}" for i, income in enumerate(["1,000", "250"] * 20)
     ]
     path.write_text("\n".join(["x;y;w;g", *lines, ""]))
     plain = ["audit", path, "-d", "1", "--folds", "none"]
-    refused(
+    assert_refused(
         *plain, "--group", "g", "--weight", "w", expected_text="--thousands , reads '1,000' as 1000"
     )
     binned = ["--group", "w", "--bin", "w=500", "--exclude", "g"]
-    refused(*plain, *binned, expected_text="--thousands , reads '1,000' as 1000")
-    found = run(*plain, *binned, "--thousands", ",", "--json").facts
-    assert {group["group"] for group in found["models"][0]["groups"]} == {
+    assert_refused(*plain, *binned, expected_text="--thousands , reads '1,000' as 1000")
+    facts = run(*plain, *binned, "--thousands", ",", "--json").facts
+    assert {group["group"] for group in facts["models"][0]["groups"]} == {
         "below 500",
         "500 or more",
     }
     run(*plain, "--group", "g", "--weight", "w", "--thousands", ",")
 
 
-def test_a_column_of_weights_that_holds_names_cannot_be_left_out(refused, tmp_path):
+def test_a_column_of_weights_that_holds_names_cannot_be_left_out(assert_refused, tmp_path):
     path = tmp_path / "rows.csv"
     path.write_text("x;y;w;g\n1;2;Ann;a\n2;1;Bob;b\n")
-    message = refused(
+    message = assert_refused(
         "audit", path, "-d", "1", "--group", "g", "--weight", "w", expected_text="--weight"
     )
     assert not re.search("--(exclude|numeric-only|one-hot|group)", message)
 
 
-def test_advice_on_a_column_with_an_apostrophe_can_be_typed_in_a_shell(run, refused, tmp_path):
+def test_advice_on_a_column_with_an_apostrophe_can_be_typed_in_a_shell(
+    run, assert_refused, tmp_path
+):
     path = tmp_path / "rows.csv"
     path.write_text("O'Neil;x;g\n" + "1.5;2;a\nnone;1;b\n3;5;b\n4;1;a\n2;4;b\n" * 4)
     command = ["audit", path, "--group", "g", "-d", "1", "--folds", "none"]
-    message = refused(*command)
+    message = assert_refused(*command)
     advice = shlex.split(message.partition("add ")[2])
     assert advice[:2] == ["--na-values", "O'Neil=none"]
     run(*command, *advice[:2], "--on-missing", "drop")
@@ -157,18 +167,18 @@ def test_advice_on_a_column_with_an_apostrophe_can_be_typed_in_a_shell(run, refu
 
 def test_a_label_that_is_a_code_is_a_missing_label(run, tmp_path):
     path = write_file(tmp_path, [str(i * i % 11) for i in range(30)], labels="ab?")
-    found = run(*arguments(path, "--na-values", "?", "--on-missing", "drop"), "--json").facts
-    assert {group["group"] for group in found["models"][0]["groups"]} == {"a", "b"}
-    named = ["--na-values", "g=?", "--missing-group", "unknown"]
-    found = run(*arguments(path, *named), "--json").facts
-    assert {group["group"] for group in found["models"][0]["groups"]} == {"a", "b", "unknown"}
+    facts = run(*arguments(path, "--na-values", "?", "--on-missing", "drop"), "--json").facts
+    assert {group["group"] for group in facts["models"][0]["groups"]} == {"a", "b"}
+    options = ["--na-values", "g=?", "--missing-group", "unknown"]
+    facts = run(*arguments(path, *options), "--json").facts
+    assert {group["group"] for group in facts["models"][0]["groups"]} == {"a", "b", "unknown"}
 
 
 CODED_ROWS = 2000
 
 
-@pytest.mark.parametrize("way", ["drop", pytest.param("em", marks=pytest.mark.slow)])
-def test_named_codes_give_the_verdict_of_the_truth(run, tmp_path, way):
+@pytest.mark.parametrize("on_missing", ["drop", pytest.param("em", marks=pytest.mark.slow)])
+def test_named_codes_give_the_verdict_of_the_truth(run, tmp_path, on_missing):
     path = tmp_path / "rows.csv"
     rng = np.random.default_rng(0)
     groups = np.where(rng.random(CODED_ROWS) < 0.5, "a", "b")
@@ -180,10 +190,10 @@ def test_named_codes_give_the_verdict_of_the_truth(run, tmp_path, way):
     rows.assign(g=groups).to_csv(path, index=False)
     command = ["audit", path, "--group", "g", "-d", "2", "--json"]
     assert run(*command).facts["verdicts"][0]["kind"].startswith("harm")
-    named = ["--na-values", "-99,999", "--on-missing", way]
-    facts = run(*command, *named).facts
+    options = ["--na-values", "-99,999", "--on-missing", on_missing]
+    facts = run(*command, *options).facts
     assert facts["verdicts"][0]["kind"] == "no material harm"
-    assert "FS412" not in [each["code"] for each in facts["findings"]]
+    assert "FS412" not in [finding["code"] for finding in facts["findings"]]
 
 
 def test_the_advice_of_the_finding_is_followed_for_any_name_of_a_column(run, tmp_path):
@@ -195,12 +205,14 @@ def test_the_advice_of_the_finding_is_followed_for_any_name_of_a_column(run, tmp
     rows.assign(g=np.array(["a", "b"])[np.arange(300) % 2]).to_csv(path, index=False)
     command = ["audit", path, "--group", "g", "-d", "1", "--folds", "none", "--json"]
     [message] = [
-        each["message"] for each in run(*command).facts["findings"] if each["code"] == "FS412"
+        finding["message"]
+        for finding in run(*command).facts["findings"]
+        if finding["code"] == "FS412"
     ]
     advice = message[message.index("--na-values") : message.index(" with --on-missing")]
     facts = run(*command, *shlex.split(advice), "--on-missing", "drop").facts
     assert facts["rows"]["n_rows"] == 280
-    assert "FS412" not in [each["code"] for each in facts["findings"]]
+    assert "FS412" not in [finding["code"] for finding in facts["findings"]]
 
 
 @pytest.mark.parametrize(
@@ -211,30 +223,32 @@ def test_the_advice_of_the_finding_is_followed_for_any_name_of_a_column(run, tmp
     ],
 )
 def test_options_that_exclude_each_other_are_named_as_they_are_typed(
-    refused, run, tmp_path, options, advice
+    assert_refused, run, tmp_path, options, advice
 ):
     path = write_file(tmp_path, ["1.000,50", "465", "2.465", "12,5"])
-    message = refused(*arguments(path, *options), expected_text=advice)
+    message = assert_refused(*arguments(path, *options), expected_text=advice)
     assert "csv=" not in message
     run(*arguments(path, "--thousands", ".", "--decimal", ",", "--delimiter", ";"), status=0)
 
 
-def test_one_cell_shows_that_a_column_holds_names(refused, tmp_path):
+def test_one_cell_shows_that_a_column_holds_names(assert_refused, tmp_path):
     path = tmp_path / "people.csv"
     lines = [f"Ann {i},{i % 7},{'ab'[i % 2]}" for i in range(40)]
     path.write_text("\n".join(["name,x,g", *lines, ""]))
     command = ["audit", path, "--group", "g", "-d", "1", "--folds", "none", "--one-hot"]
-    message = refused(*command, expected_text="40 distinct texts in 40 rows, such as 'Ann 0'. ")
+    message = assert_refused(
+        *command, expected_text="40 distinct texts in 40 rows, such as 'Ann 0'. "
+    )
     assert message.count("Ann") == 1
 
 
-def test_a_wrong_cell_among_numbers_is_to_be_corrected(refused, tmp_path):
+def test_a_wrong_cell_among_numbers_is_to_be_corrected(assert_refused, tmp_path):
     path = write_file(tmp_path, ["1.5", "2.5", "1.2.3", "4"])
-    refused(*arguments(path), expected_text=["'1.2.3' in line 4. ", "Correct such cells"])
+    assert_refused(*arguments(path), expected_text=["'1.2.3' in line 4. ", "Correct such cells"])
 
 
 @pytest.mark.parametrize("cells", [["$5,231", "$12"], ["5.5 \u20ac", "2"], ["\u00a33", "$", "4"]])
-def test_signs_of_currencies_are_named(refused, tmp_path, cells):
-    message = refused(*arguments(write_file(tmp_path, cells)))
+def test_signs_of_currencies_are_named(assert_refused, tmp_path, cells):
+    message = assert_refused(*arguments(write_file(tmp_path, cells)))
     is_amount = "$" not in cells
     assert ("Write numbers without a currency sign" in message) == is_amount

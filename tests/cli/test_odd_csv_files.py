@@ -66,22 +66,24 @@ def test_dropped_nameless_columns_are_reported(tmp_path):
     assert rows.feature_names == ("x", "y")
 
 
-def test_a_cell_in_a_nameless_column_is_named_by_its_line(refused, tmp_path):
+def test_a_cell_in_a_nameless_column_is_named_by_its_line(assert_refused, tmp_path):
     lines = [f"{line},," for line in LINES]
     lines[17] = f"{LINES[17]},,5"
     path = write_file(tmp_path, "x,y,g,,", lines)
-    refused(*arguments(path), expected_text=["cell in line 19 of column 5, which has no name"])
+    assert_refused(
+        *arguments(path), expected_text=["cell in line 19 of column 5, which has no name"]
+    )
 
 
-def test_other_nameless_columns_are_counted(refused, tmp_path):
+def test_other_nameless_columns_are_counted(assert_refused, tmp_path):
     path = write_file(tmp_path, ",,y,g", [f"{i},{line}" for i, line in enumerate(LINES)])
-    refused(*arguments(path), expected_text=["no names for ", "columns 1, 2"])
+    assert_refused(*arguments(path), expected_text=["no names for ", "columns 1, 2"])
 
 
-def test_lines_below_sep_are_counted_as_an_editor_does(refused, tmp_path):
+def test_lines_below_sep_are_counted_as_an_editor_does(assert_refused, tmp_path):
     lines = [line.replace(",", ";") for line in LINES]
     path = write_file(tmp_path, "x;y;g", [*lines, "1;2"], first="sep=;")
-    refused(*arguments(path), expected_text=[f"a row with 2 cells in line {N + 3}"])
+    assert_refused(*arguments(path), expected_text=[f"a row with 2 cells in line {N + 3}"])
 
 
 def test_without_a_header_the_first_person_is_kept(run, tmp_path):
@@ -92,9 +94,9 @@ def test_without_a_header_the_first_person_is_kept(run, tmp_path):
     assert FairPCA(1).fit(rows).feature_names_in_.tolist() == ["column_1", "column_2"]
 
 
-def test_a_first_line_that_looks_like_a_row_is_warned_of_and_not_shown(refused, tmp_path):
+def test_a_first_line_that_looks_like_a_row_is_warned_of_and_not_shown(assert_refused, tmp_path):
     path = write_file(tmp_path, "", LINES)
-    message = refused(
+    message = assert_refused(
         *arguments(path), expected_text=["no column 'g'", "looks like a row", "--no-header"]
     )
     first = LINES[0].split(",")
@@ -103,9 +105,9 @@ def test_a_first_line_that_looks_like_a_row_is_warned_of_and_not_shown(refused, 
         FileRows.open(path, [first[2]])
 
 
-def test_two_equal_cells_of_a_first_row_are_no_question_of_names_alone(refused, tmp_path):
+def test_two_equal_cells_of_a_first_row_are_no_question_of_names_alone(assert_refused, tmp_path):
     path = write_file(tmp_path, "", ["1,1,a", *LINES])
-    refused(*arguments(path), expected_text=["several columns named '1'", "--no-header"])
+    assert_refused(*arguments(path), expected_text=["several columns named '1'", "--no-header"])
 
 
 HEADERS = {
@@ -136,17 +138,17 @@ def test_header_is_a_truth_value(tmp_path, value):
         FileRows.open(write_file(tmp_path, "x,y,g", LINES), ["g"], csv={"header": value})
 
 
-def test_a_missing_cell_and_label_are_named_by_their_line(refused, tmp_path):
+def test_a_missing_cell_and_label_are_named_by_their_line(assert_refused, tmp_path):
     rows = [line.replace(",a", ",,a").replace(",b", ',"two\nlines",b') for line in LINES[:3]]
     path = write_file(tmp_path, "# survey\nx,y,note,g", [*rows, "", "3,,ok,a"])
     options = ["--comment", "#", "--exclude", "note"]
-    refused(*arguments(path, *options), expected_text=["NaN, first in line 9, column 'y'"])
+    assert_refused(*arguments(path, *options), expected_text=["NaN, first in line 9, column 'y'"])
     path = write_file(tmp_path, "# survey\nx,y,note,g", [*rows, "", "3,1,ok,"])
-    refused(*arguments(path, *options), expected_text=["group label in line 9 is missing"])
+    assert_refused(*arguments(path, *options), expected_text=["group label in line 9 is missing"])
 
 
 @pytest.mark.parametrize(
-    ("index", "named"),
+    ("index", "row_name"),
     [
         ([f"p{i}" for i in range(N)], "row 18 (index 'p17')"),
         (range(5, N + 5), "row 18 (index 22)"),
@@ -155,7 +157,7 @@ def test_a_missing_cell_and_label_are_named_by_their_line(refused, tmp_path):
         (pd.MultiIndex.from_product([["m"], range(N)]), "row 18 (index ('m', 17))"),
     ],
 )
-def test_rows_of_a_frame_are_named_by_their_index(index, named):
+def test_rows_of_a_frame_are_named_by_their_index(index, row_name):
     X = ROWS[["x", "y"]].set_axis(index)
     holes = X.copy()
     holes.iloc[17, 0] = np.nan
@@ -168,4 +170,4 @@ def test_rows_of_a_frame_are_named_by_their_index(index, named):
     ):
         with pytest.raises(InvalidInput) as refusal:
             fail()
-        assert named in str(refusal.value)
+        assert row_name in str(refusal.value)

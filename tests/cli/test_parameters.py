@@ -14,7 +14,7 @@ FEW = ["pay_1", "pay_2", "limit"]
 
 
 @pytest.mark.parametrize(
-    ("arguments", "criterion", "shown"),
+    ("arguments", "criterion", "displayed"),
     [
         ([], fs.MinimaxLoss(), {}),
         pytest.param(
@@ -67,8 +67,10 @@ FEW = ["pay_1", "pay_2", "limit"]
     ],
     ids=lambda value: "-".join(value) if isinstance(value, list) else "",
 )
-def test_it_is_what_python_fits(run, data, table, features, tmp_path, arguments, criterion, shown):
-    options = [f"--param={each}" for each in arguments[1:]]
+def test_it_is_what_python_fits(
+    run, data, table, features, tmp_path, arguments, criterion, displayed
+):
+    options = [f"--param={argument}" for argument in arguments[1:]]
     options += ["--criterion", *arguments[:1]] if arguments else []
     command = ("fit", data, "--group", "age", "-d", 2, *options, "--folds", "none")
     command += ("--force", "-o", tmp_path / "m")
@@ -76,10 +78,10 @@ def test_it_is_what_python_fits(run, data, table, features, tmp_path, arguments,
     in_python = fs.FairPCA(2, criterion=criterion).fit(
         table[features], sensitive_features=table["age"]
     )
-    saved = fs.FairSubspace.load(tmp_path / "m").components
-    theirs = in_python.components_
-    np.testing.assert_allclose(saved.T @ saved, theirs.T @ theirs, atol=1e-7)
-    assert (certificate["criterion"], certificate["parameters"]) == (criterion.name, shown)
+    components = fs.FairSubspace.load(tmp_path / "m").components
+    expected = in_python.components_
+    np.testing.assert_allclose(components.T @ components, expected.T @ expected, atol=1e-7)
+    assert (certificate["criterion"], certificate["parameters"]) == (criterion.name, displayed)
     solution = in_python.solution_
     assert certificate["objective"] == pytest.approx(solution.objective, rel=1e-9)
     assert certificate["status"] == solution.status == "optimal"
@@ -91,12 +93,12 @@ def test_it_is_what_python_fits(run, data, table, features, tmp_path, arguments,
     words = " ".join(run(*command).out.split())
     assert f"is {certificate['objective']:.6g}; no subspace" in words
     assert ("Theorem 3.2" in words) == (solution.theorem_3_2_holds is False)
-    if shown:
-        assert ", ".join(f"{key}={value}" for key, value in shown.items()) in words
+    if displayed:
+        assert ", ".join(f"{key}={value}" for key, value in displayed.items()) in words
 
 
 @pytest.mark.parametrize(
-    ("columns", "named"),
+    ("columns", "names"),
     mark_most_long(
         [
             ({"g": [1, 2]}, ["1", "2"]),
@@ -109,7 +111,7 @@ def test_it_is_what_python_fits(run, data, table, features, tmp_path, arguments,
     ),
     ids=["whole", "real", "truth", "text", "two attributes"],
 )
-def test_groups_are_named_as_tables_print_them(run, table, tmp_path, columns, named):
+def test_groups_are_named_as_tables_print_them(run, table, tmp_path, columns, names):
     is_old = (table["age"] == "old").to_numpy()
     frame = table[FEW].assign(**{key: np.where(is_old, *values) for key, values in columns.items()})
     path = tmp_path / "t.parquet"
@@ -119,22 +121,22 @@ def test_groups_are_named_as_tables_print_them(run, table, tmp_path, columns, na
     for protected, text in enumerate(["old", "young"]):
         facts = run(
             *(*command, "--json", "--criterion", "disparity", "--param"),
-            f"protected={named[protected]}",
+            f"protected={names[protected]}",
         ).facts["certificate"]
         in_python = fs.FairPCA(1, criterion=fs.Disparity(protected=text)).fit(
             table[FEW], sensitive_features=table["age"]
         )
         assert facts["objective"] == pytest.approx(in_python.solution_.objective, rel=1e-9)
-        assert facts["parameters"]["protected"] == named[protected]
+        assert facts["parameters"]["protected"] == names[protected]
     radii = [
-        f"--param=radius.{name}={value}" for name, value in zip(named, (0.3, 0.1), strict=True)
+        f"--param=radius.{name}={value}" for name, value in zip(names, (0.3, 0.1), strict=True)
     ]
     robust = run(*command, "--json", "--criterion", "robust_error_gap", *radii).facts["certificate"]
     in_python = fs.FairPCA(1, criterion=fs.RobustErrorGap(radius=RADII)).fit(
         table[FEW], sensitive_features=table["age"]
     )
     assert robust["objective"] == pytest.approx(in_python.solution_.objective, rel=1e-7)
-    assert robust["parameters"]["radius"] == dict(zip(named, (0.3, 0.1), strict=True))
+    assert robust["parameters"]["radius"] == dict(zip(names, (0.3, 0.1), strict=True))
 
 
 USAGE = [
@@ -164,7 +166,7 @@ RANGE = [
 
 
 @pytest.fixture
-def unreadable(table, features, tmp_path):
+def unreadable_file(table, features, tmp_path):
     """A file whose rows nobody can read to the end: a cell is empty."""
     path = tmp_path / "gap.csv"
     frame = table[[*features, "age"]]
@@ -174,27 +176,34 @@ def unreadable(table, features, tmp_path):
 
 @pytest.mark.parametrize(("criterion", "arguments", "words"), USAGE + RANGE)
 def test_faults_that_need_no_rows_are_refused_before_any_is_read(
-    refused, unreadable, criterion, arguments, words
+    assert_refused, unreadable_file, criterion, arguments, words
 ):
     options = [f"--param={argument}" for argument in arguments]
-    refused(*FIT, "--criterion", criterion, *options, data=unreadable, expected_text=words)
+    assert_refused(
+        *FIT, "--criterion", criterion, *options, data=unreadable_file, expected_text=words
+    )
 
 
 @pytest.mark.parametrize("command", ["fit", "audit"])
-def test_a_dimension_too_large_is_refused_before_any_row_is_read(refused, unreadable, command):
+def test_a_dimension_too_large_is_refused_before_any_row_is_read(
+    assert_refused, unreadable_file, command
+):
     out = ("-o", "{out}") if command == "fit" else ()
     words = (command, "{data}", "--group", "age", "-d", 6, *out)
-    refused(*words, data=unreadable, expected_text="n_components is 6")
-    assert "n_components" not in refused(*words[:5], 2, *out, data=unreadable, expected_text="NaN")
+    assert_refused(*words, data=unreadable_file, expected_text="n_components is 6")
+    assert "n_components" not in assert_refused(
+        *words[:5], 2, *out, data=unreadable_file, expected_text="NaN"
+    )
 
 
-def test_groups_that_print_alike_are_not_distinguished(refused, table, features, tmp_path):
+def test_groups_that_print_alike_are_not_distinguished(assert_refused, table, features, tmp_path):
     is_old = table["age"] == "old"
     path = tmp_path / "t.parquet"
-    first, second = np.where(is_old, "a / b", "a"), np.where(is_old, "c", "b / c")
+    first = np.where(is_old, "a / b", "a")
+    second = np.where(is_old, "c", "b / c")
     table[features].assign(g=first, h=second).to_parquet(path)
     command = ("fit", path, "--group", "g", "--group", "h", "-d", 2, "-o", "{out}")
-    refused(
+    assert_refused(
         *command,
         "--criterion",
         "disparity",
@@ -212,7 +221,8 @@ def people(tmp_path):
     X = rng.standard_normal((120, 8)) * np.linspace(1, 3, 8) + means
     table = pd.DataFrame(X, columns=[f"x{i}" for i in range(8)])
     table["sex"] = np.where(sex == 1, "f", "m")
-    table["race"], table["hired"] = race, np.where(hired == 1, "yes", "no")
+    table["race"] = race
+    table["hired"] = np.where(hired == 1, "yes", "no")
     table.to_csv(tmp_path / "people.csv", index=False)
     return tmp_path / "people.csv", table
 
@@ -223,7 +233,7 @@ LABEL = ("--y", "hired")
 
 
 @pytest.mark.parametrize(
-    ("groups", "given", "restriction"),
+    ("groups", "parameters", "restriction"),
     mark_most_long(
         [
             (["sex"], [], fs.MeanParity()),
@@ -252,12 +262,14 @@ LABEL = ("--y", "hired")
     ),
     ids=str,
 )
-def test_a_fit_is_that_of_python_and_is_verified(run, people, tmp_path, groups, given, restriction):
+def test_a_fit_is_that_of_python_and_is_verified(
+    run, people, tmp_path, groups, parameters, restriction
+):
     data, table = people
     reading = [word for group in groups for word in ("--group", group)]
     reading += LABEL if restriction.within_classes else ["--exclude", "hired"]
     reading += [] if len(groups) == 2 else ["--exclude", "race"]
-    settings = [word for each in given for word in ("--restriction-param", each)]
+    settings = [word for parameter in parameters for word in ("--restriction-param", parameter)]
     model = tmp_path / "m"
     facts = run(
         "fit", data, *reading, *TOTAL, "--restriction", "mean_parity", *settings, "-o", model,
@@ -266,15 +278,15 @@ def test_a_fit_is_that_of_python_and_is_verified(run, people, tmp_path, groups, 
     assert facts["certificate"]["restriction"] == repr(restriction)
     expected = fs.FairPCA(2, criterion="total_error", restriction=restriction)
     expected.fit(table[FEATURES], table["hired"], sensitive_features=table[groups])
-    saved = fs.FairSubspace.load(model)
-    np.testing.assert_allclose(saved.encoder, expected.components_, atol=1e-8)
-    np.testing.assert_allclose(saved.decoder, expected.subspace_.decoder, atol=1e-8)
+    subspace = fs.FairSubspace.load(model)
+    np.testing.assert_allclose(subspace.encoder, expected.components_, atol=1e-8)
+    np.testing.assert_allclose(subspace.decoder, expected.subspace_.decoder, atol=1e-8)
     assert facts["models"][1]["no_estimates_reason"] is None
     assert run("verify", model, data, *reading).status == 0
-    audited_with = (*reading[: -2 if len(groups) == 1 else None], "--folds", "none")
-    audited = run("audit", data, *audited_with, "--model", model)
+    group_options = (*reading[: -2 if len(groups) == 1 else None], "--folds", "none")
+    outcome = run("audit", data, *group_options, "--model", model)
     if restriction.within_classes:
-        assert audited.status == 0
+        assert outcome.status == 0
         assert run("verify", model, data, "--group", "sex", "--exclude", "hired").status == 1
     out = tmp_path / "out.csv"
     assert run("transform", model, data, "-o", out).status == 0
@@ -296,13 +308,13 @@ def test_moments_with_labels_merge_and_are_fitted(run, people, tmp_path):
         table[i::2].to_csv(tmp_path / f"{i}.csv", index=False)
         part = (tmp_path / f"{i}.csv", "--group", "sex", "--exclude", "race", *LABEL)
         assert run("moments", *part, "-o", tmp_path / f"{i}.moments").status == 0
-    both = tmp_path / "both.moments"
-    run("merge", tmp_path / "0.moments", tmp_path / "1.moments", "-o", both)
-    assert fs.GroupMoments.load(both).by_class.n_groups == 4
+    merged_path = tmp_path / "both.moments"
+    run("merge", tmp_path / "0.moments", tmp_path / "1.moments", "-o", merged_path)
+    assert fs.GroupMoments.load(merged_path).by_class.n_groups == 4
     model = tmp_path / "m"
     hide = ("--restriction", "mean_parity", "--restriction-param", "within_classes=all")
-    assert run("fit", both, *TOTAL, *hide, "--folds", "none", "-o", model).status == 0
-    assert run("verify", model, both).status == 0
+    assert run("fit", merged_path, *TOTAL, *hide, "--folds", "none", "-o", model).status == 0
+    assert run("verify", model, merged_path).status == 0
     reading = ("--group", "sex", "--exclude", "race", *LABEL)
     assert run("verify", model, data, *reading).status == 0
 
@@ -342,10 +354,10 @@ def test_classes_are_named_next_to_several_groups(run, people, tmp_path):
     data, table = people
     model = tmp_path / "m"
     hide = ("--restriction", "mean_parity", "--restriction-param", "within_classes=yes")
-    both = ("--group", "sex", "--group", "race", *LABEL, "--folds", "none")
-    run("fit", data, *both, *TOTAL, *hide, "-o", model, status=0)
+    arguments = ("--group", "sex", "--group", "race", *LABEL, "--folds", "none")
+    run("fit", data, *arguments, *TOTAL, *hide, "-o", model, status=0)
     expected = fs.FairPCA(
         2, criterion="total_error", restriction=fs.MeanParity(within_classes=["yes"])
     ).fit(table[FEATURES], table["hired"], sensitive_features=table[["sex", "race"]])
-    saved = fs.FairSubspace.load(model)
-    np.testing.assert_allclose(saved.encoder, expected.components_, atol=1e-8)
+    subspace = fs.FairSubspace.load(model)
+    np.testing.assert_allclose(subspace.encoder, expected.components_, atol=1e-8)

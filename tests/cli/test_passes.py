@@ -113,13 +113,14 @@ def test_a_file_that_changed_is_read_again(tmp_path):
 def test_fewer_columns_are_taken_from_memory_and_others_are_read(table, rows_per_pass):
     rows = FileRows.open(table, ["g"], exclude=["z"])
     assert sum(len(block.values) for block in rows.blocks()) == N
-    first, second = rows.select_features(("y",)), rows.select_features(("z", "y"))
+    first = rows.select_features(("y",))
+    second = rows.select_features(("z", "y"))
     values = np.vstack([block.values for block in first.blocks()])
     assert rows_per_pass == [N]
     assert values.shape == (N, 1)
-    both = np.vstack([block.values for block in second.blocks()])
+    all_values = np.vstack([block.values for block in second.blocks()])
     assert rows_per_pass == [N, N]
-    np.testing.assert_array_equal(both[:, 1:], values)
+    np.testing.assert_array_equal(all_values[:, 1:], values)
 
 
 def test_the_copy_for_another_process_holds_no_batches(table):

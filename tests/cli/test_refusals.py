@@ -21,7 +21,8 @@ GROUP = ("--group", "age")
 VERIFY = ("verify", "{model}", "{data}", *GROUP)
 HIDING = ("fit", "{people_csv}", "--group", "sex", "--criterion", "total_error", "-d", "1")
 HIDING += ("-o", "{out}", "--exclude", "age", "--restriction", "mean_parity")
-SOLVER, HIDE = "--solver-param", "--restriction-param"
+SOLVER = "--solver-param"
+HIDE = "--restriction-param"
 
 
 def save_moments(features=FEATURES, groups=None):
@@ -78,8 +79,8 @@ REFUSED = [
     ((*MOMENTS, "--jobs", "0"), ["x>=1"]),
     ((*FIT, "--on-missing", "mean"), ["'mean' is not one", "'error', 'drop'"]),
     *(
-        ((*ALONE, *GROUP, "-d", given), ["is not a number of dimensions", "such as 0.9"])
-        for given in ("0", "1.5", "-1", "two", "0.0", "1.0", "nan", "")
+        ((*ALONE, *GROUP, "-d", value), ["is not a number of dimensions", "such as 0.9"])
+        for value in ("0", "1.5", "-1", "two", "0.0", "1.0", "nan", "")
     ),
     ((*FIT, "-d", "6"), ["n_components is 6", "from 1 to ", "features, 5"]),
     ((*AUDIT, "--center", "median"), ["'median' is not one", "'global', 'group', 'none'"]),
@@ -146,10 +147,10 @@ REFUSED = [
     ),
     *(
         (
-            ("transform", "{model}", *more, "--as", "sql"),
-            ["--as sql", more[0].replace("{data}", "DATA")],
+            ("transform", "{model}", *options, "--as", "sql"),
+            ["--as sql", options[0].replace("{data}", "DATA")],
         )
-        for more in (["{data}"], ["-o", "{out}"], ["--json"])
+        for options in (["{data}"], ["-o", "{out}"], ["--json"])
     ),
     (("transform", "{model}", "--as", "sql", "--one-hot"), ["column=category"]),
     (("transform", "{model}", "{data}"), ["Give DATA and the output path -o"]),
@@ -158,8 +159,8 @@ REFUSED = [
     ((*AUDIT[:1], "{one_group}"), ["to one group ('all')"]),
     (replace_value(REPORT, data="{one_csv}"), ["one group"]),
     *(
-        (replace_value(each, data="{many_csv}"), ["'age' has 240 groups", "--max-groups"])
-        for each in (AUDIT, FIT, REPORT, MOMENTS)
+        (replace_value(command, data="{many_csv}"), ["'age' has 240 groups", "--max-groups"])
+        for command in (AUDIT, FIT, REPORT, MOMENTS)
     ),
     ((*replace_value(AUDIT, data="{many_csv}"), "--max-groups", "199"), ["max_groups is 199"]),
     (
@@ -232,15 +233,13 @@ REFUSED = [
 ]
 
 
-@pytest.mark.parametrize(
-    ("command", "expected_text"), REFUSED, ids=lambda each: " ".join(each)[:60]
-)
-def test_it_is_refused(refused, table, tmp_path, command, expected_text):
+@pytest.mark.parametrize(("command", "expected_text"), REFUSED, ids=lambda key: " ".join(key)[:60])
+def test_invalid_commands_are_refused(assert_refused, table, tmp_path, command, expected_text):
     paths = {name: tmp_path / name.replace("_csv", ".csv") for name in MAKERS}
     for name, make in MAKERS.items():
         if f"{{{name}}}" in command:
             make(table, paths[name])
-    refused(*command, **paths, expected_text=expected_text)
+    assert_refused(*command, **paths, expected_text=expected_text)
 
 
 @pytest.mark.parametrize(
@@ -260,8 +259,8 @@ def test_it_is_refused(refused, table, tmp_path, command, expected_text):
         ),
     ],
 )
-def test_a_place_for_results_is_refused(refused, command, out, expected_text):
-    refused(*command, out=out, expected_text=expected_text)
+def test_a_place_for_results_is_refused(assert_refused, command, out, expected_text):
+    assert_refused(*command, out=out, expected_text=expected_text)
 
 
 @pytest.mark.parametrize(
@@ -278,29 +277,32 @@ def test_a_place_for_results_is_refused(refused, command, out, expected_text):
 )
 @pytest.mark.parametrize("ending", ["csv", "parquet", "feather"])
 def test_a_cell_is_refused_with_its_row_and_column(
-    refused, table, tmp_path, column, cell, expected_text, ending
+    assert_refused, table, tmp_path, column, cell, expected_text, ending
 ):
-    frame, path = table[[*FEATURES, "age"]].copy(), tmp_path / f"bad.{ending}"
+    frame = table[[*FEATURES, "age"]].copy()
+    path = tmp_path / f"bad.{ending}"
     frame.loc[200, column] = cell
     getattr(frame, f"to_{ending}")(path, **({"index": False} if ending == "csv" else {}))
     row = "line 202" if ending == "csv" else "row 201 (index 200)"
-    refused(*AUDIT, data=path, expected_text=[each.format(row=row) for each in expected_text])
+    assert_refused(
+        *AUDIT, data=path, expected_text=[text.format(row=row) for text in expected_text]
+    )
 
 
 @pytest.mark.parametrize(
-    ("typed", "near"),
+    ("option", "near"),
     [("--job", "--jobs"), ("--exclud", "--exclude"), ("--onehot", "--one-hot"), ("--bogus", None)],
 )
-def test_an_option_that_is_nearly_right_is_named(refused, typed, near):
-    message = refused(*AUDIT, typed, "1")
-    assert set(re.findall(r"--[\w-]+", message)) == {typed, near} - {None}
+def test_an_option_that_is_nearly_right_is_named(assert_refused, option, near):
+    message = assert_refused(*AUDIT, option, "1")
+    assert set(re.findall(r"--[\w-]+", message)) == {option, near} - {None}
 
 
-def test_models_of_different_features_side_by_side(refused, run, data, tmp_path):
+def test_models_of_different_features_are_refused(assert_refused, run, data, tmp_path):
     for name, column in (("a", "height"), ("b", "weight")):
-        asked = ("--exclude", column, "-d", 2, "--folds", "none")
-        run("fit", data, "--group", "age", *asked, "-o", tmp_path / name)
-    refused(
+        arguments = ("--exclude", column, "-d", 2, "--folds", "none")
+        run("fit", data, "--group", "age", *arguments, "-o", tmp_path / name)
+    assert_refused(
         *AUDIT,
         "--model",
         tmp_path / "a",
@@ -354,30 +356,30 @@ FILES = [
 
 @ALL
 @pytest.mark.parametrize(("name", "content", "words"), FILES, ids=[name for name, *_ in FILES])
-def test_files(refused, tmp_path, command, name, content, words):
+def test_malformed_files_are_refused(assert_refused, tmp_path, command, name, content, words):
     path = tmp_path / name
     path.write_bytes(content)
-    refused(*command, data=path, expected_text=words)
+    assert_refused(*command, data=path, expected_text=words)
 
 
 @ALL
-def test_a_name_that_is_not_utf8(refused, table, tmp_path, command):
+def test_a_name_that_is_not_utf8_is_refused(assert_refused, table, tmp_path, command):
     path = tmp_path / os.fsdecode(b"r\xff.parquet")
     try:
         table.to_parquet(tmp_path / "rows.parquet")
         (tmp_path / "rows.parquet").rename(path)
     except (OSError, UnicodeError):
         pytest.skip("refused by the file system")
-    assert "r\\udcff.parquet' is not valid UTF-8" in refused(*command, data=path)
+    assert "r\\udcff.parquet' is not valid UTF-8" in assert_refused(*command, data=path)
 
 
 @ALL
-def test_a_name_that_a_terminal_would_obey(refused, tmp_path, command):
+def test_a_name_that_a_terminal_would_obey(assert_refused, tmp_path, command):
     try:
         (tmp_path / "a\x1b[31m\nb.parquet").touch()
     except OSError:
         pytest.skip("refused by the file system")
-    refused(
+    assert_refused(
         *command,
         data=tmp_path / "a\x1b[31m\nb.parquet",
         expected_text="a?[31m?b.parquet cannot be read",
@@ -389,40 +391,44 @@ def test_a_name_that_a_terminal_would_obey(refused, tmp_path, command):
     ending=["parquet", "feather", "csv.gz"],
     share=[0.1, 0.5, 0.9, 0.999],
 )
-def test_truncated_files(refused, table, features, tmp_path, command, ending, share):
+def test_truncated_files_are_refused(
+    assert_refused, table, features, tmp_path, command, ending, share
+):
     path = tmp_path / f"cut.{ending}"
     frame = table[[*features, "age"]]
     frame.to_csv(path) if ending == "csv.gz" else getattr(frame, f"to_{ending}")(path)
     path.write_bytes(path.read_bytes()[: int(share * path.stat().st_size)])
-    assert f"{path} cannot be read" in refused(*command, data=path)
+    assert f"{path} cannot be read" in assert_refused(*command, data=path)
 
 
 @pytest.mark.parametrize("share", [0.0, 0.1, 0.5, 0.9, 0.999])
-def test_truncated_models_and_moments(refused, table, features, model, tmp_path, share):
+def test_truncated_models_and_moments_are_refused(
+    assert_refused, table, features, model, tmp_path, share
+):
     cut = tmp_path / "cut"
     content = model.read_bytes()
     cut.write_bytes(content[: int(share * len(content))])
-    assert "cut cannot be read" in refused(*TRANSFORM, model=cut)
-    assert "cut cannot be read" in refused(*AUDIT, "--model", cut)
+    assert "cut cannot be read" in assert_refused(*TRANSFORM, model=cut)
+    assert "cut cannot be read" in assert_refused(*AUDIT, "--model", cut)
     fs.GroupMoments.from_rows(table[features], table["age"]).save(cut)
     cut.write_bytes(cut.read_bytes()[: int(share * cut.stat().st_size)])
-    assert "cut" in refused(*(AUDIT if share == 0 else AUDIT[:2]), data=cut)
+    assert "cut" in assert_refused(*(AUDIT if share == 0 else AUDIT[:2]), data=cut)
 
 
-def test_parquet_parts_that_do_not_belong_together(refused, table, features, tmp_path):
+def test_parquet_parts_of_different_columns_are_refused(assert_refused, table, features, tmp_path):
     parts = tmp_path / "parts"
     parts.mkdir()
-    assert "contains no data files" in refused(*AUDIT, data=parts)
+    assert "contains no data files" in assert_refused(*AUDIT, data=parts)
     table[[*features, "age"]].to_parquet(parts / "1.parquet")
     table[features].to_parquet(parts / "2.parquet")
-    assert "2.parquet has other columns" in refused(*AUDIT, data=parts)
+    assert "2.parquet has other columns" in assert_refused(*AUDIT, data=parts)
     (parts / "2.parquet").write_bytes((parts / "1.parquet").read_bytes()[:-9])
-    assert f"{parts / '2.parquet'} cannot be read" in refused(*AUDIT, data=parts)
+    assert f"{parts / '2.parquet'} cannot be read" in assert_refused(*AUDIT, data=parts)
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="of POSIX systems")
 @pytest.mark.parametrize("kind", ["zero", "pipe", "linked pipe"])
-def test_devices_and_pipes_behind_links_are_refused_at_once(refused, data, tmp_path, kind):
+def test_devices_and_pipes_behind_links_are_refused_at_once(assert_refused, data, tmp_path, kind):
     trap = tmp_path / "trap.csv"
     if kind == "zero":
         trap.symlink_to("/dev/zero")
@@ -433,40 +439,45 @@ def test_devices_and_pipes_behind_links_are_refused_at_once(refused, data, tmp_p
         trap = tmp_path / "trap.csv"
         trap.symlink_to(tmp_path / "pipe.csv")
     for command in (FIT, AUDIT, TRANSFORM):
-        assert "a pipe or a device" in refused(*command, data=trap)
-    assert "a pipe or a device" in refused(*TRANSFORM, model=trap)
-    assert "a pipe or a device" in refused(*AUDIT, "--model", trap)
+        assert "a pipe or a device" in assert_refused(*command, data=trap)
+    assert "a pipe or a device" in assert_refused(*TRANSFORM, model=trap)
+    assert "a pipe or a device" in assert_refused(*AUDIT, "--model", trap)
 
 
 FULL = Path("/dev/full")
 
 
 @WRITING
-def test_output_places(refused, model, data, tmp_path, command):
-    assert "does not exist. Allowed: an existing folder" in refused(*command, out="missing/out.csv")
-    assert "is also an input" in refused(*replace_value(command, out="{data}"))
+def test_invalid_output_places_are_refused(assert_refused, model, data, tmp_path, command):
+    assert "does not exist. Allowed: an existing folder" in assert_refused(
+        *command, out="missing/out.csv"
+    )
+    assert "is also an input" in assert_refused(*replace_value(command, out="{data}"))
     (tmp_path / "link.csv").symlink_to(data)
-    assert "is also an input" in refused(*replace_value(command, out=tmp_path / "link.csv"))
-    assert "is a directory" in refused(*replace_value(command, out=tmp_path))
+    assert "is also an input" in assert_refused(*replace_value(command, out=tmp_path / "link.csv"))
+    assert "is a directory" in assert_refused(*replace_value(command, out=tmp_path))
     if hasattr(os, "mkfifo"):
         os.mkfifo(tmp_path / "pipe.csv")  # as /dev/null, which must not become a file
-        assert "is not a regular file" in refused(
+        assert "is not a regular file" in assert_refused(
             *replace_value(command, out=tmp_path / "pipe.csv")
         )
 
 
 @WRITING
-def test_the_folder_that_is_read_is_no_place_for_output(refused, table, tmp_path, command):
+def test_the_folder_that_is_read_is_no_place_for_output(assert_refused, table, tmp_path, command):
     parts = tmp_path / "parts"
     (parts / "deeper").mkdir(parents=True)
     table.drop(columns="sex").to_parquet(parts / "1.parquet")
     for name in ("1.parquet", "2.parquet", "deeper/2.parquet"):
-        assert "is also an input" in refused(*replace_value(command, out=parts / name), data=parts)
+        assert "is also an input" in assert_refused(
+            *replace_value(command, out=parts / name), data=parts
+        )
 
 
 def test_results_in_python_are_named_as_what_they_are(tmp_path, model):
     subspace = fs.FairSubspace.load(model)
-    X, groups = np.random.default_rng(0).normal(size=(40, 3)), ["a", "b"] * 20
+    X = np.random.default_rng(0).normal(size=(40, 3))
+    groups = ["a", "b"] * 20
     moments = fs.GroupMoments.from_rows(X, groups)
     for name, save in (
         ("m.csv", subspace.save),
@@ -496,15 +507,17 @@ def test_a_reader_who_leaves_is_no_failure(data, model, tmp_path, command, statu
     reading, writing = os.pipe()
     os.close(reading)
     with os.fdopen(writing, "wb") as unread:
-        done = subprocess.run(program, stdout=unread, stderr=subprocess.PIPE, text=True, timeout=60)
-    assert done.returncode == status, done.stderr
-    assert "Traceback" not in done.stderr
-    assert "Broken pipe" not in done.stderr
+        completed = subprocess.run(
+            program, stdout=unread, stderr=subprocess.PIPE, text=True, timeout=60
+        )
+    assert completed.returncode == status, completed.stderr
+    assert "Traceback" not in completed.stderr
+    assert "Broken pipe" not in completed.stderr
     assert paths["page"].exists() == ("{page}" in command)
 
 
 @pytest.mark.skipif(not FULL.exists(), reason="needs a device that is full")
-def test_a_full_standard_output(data, capfd):
+def test_a_full_standard_output_is_reported(data, capfd):
     full = FULL.open("w", encoding="utf-8")
     with contextlib.redirect_stdout(full):
         status = cli.run([str(word) for word in replace_value(AUDIT, data=data)])
@@ -520,10 +533,12 @@ def test_a_full_standard_output(data, capfd):
     ("command", "name"),
     [(FIT, "out.model"), *((TRANSFORM, f"out.{kind}") for kind in ("csv", "parquet", "feather"))],
 )
-def test_a_full_disk(installed, data, model, tmp_path, command, name):
+def test_a_full_disk_is_reported_and_leaves_no_file(
+    installed, data, model, tmp_path, command, name
+):
     out = tmp_path / name
     words = replace_value(command, data=data, model=model, out=out)
-    before = sorted(tmp_path.iterdir())
+    original_files = sorted(tmp_path.iterdir())
     installed(
         10,
         *words,
@@ -532,4 +547,4 @@ def test_a_full_disk(installed, data, model, tmp_path, command, name):
         out=None,
         err=[f"{out} cannot be written", "Free disk space"],
     )
-    assert sorted(tmp_path.iterdir()) == before
+    assert sorted(tmp_path.iterdir()) == original_files

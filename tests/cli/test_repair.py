@@ -14,7 +14,7 @@ from known_verdicts import TRUTHS
 RELEVANT = ("a harmed minority", "one distribution", "harm that moves")
 
 
-@pytest.fixture(params=[each for each in TRUTHS if each.name in RELEVANT], ids=lambda t: t.name)
+@pytest.fixture(params=[truth for truth in TRUTHS if truth.name in RELEVANT], ids=lambda t: t.name)
 def truth(request):
     return request.param
 
@@ -40,13 +40,13 @@ def test_it_fits_and_audits_what_python_does(run, truth, tmp_path):
     assert {model["name"] for model in facts["models"]} == set(by_name)
     for model in facts["models"]:
         errors = [group["observed_error"] for group in model["groups"]]
-        known = [group.observed_error.value for group in by_name[model["name"]].groups]
-        assert errors == pytest.approx(known, rel=1e-6)
+        expected = [group.observed_error.value for group in by_name[model["name"]].groups]
+        assert errors == pytest.approx(expected, rel=1e-6)
 
 
-def named_command(shown):
+def named_command(text):
     """Return the words of the command that an audit names in its last line."""
-    last = shown.splitlines()[-1]
+    last = text.splitlines()[-1]
     assert last.startswith("Next: ")
     return shlex.split(last.removeprefix("Next: "))[1:]
 
@@ -54,7 +54,7 @@ def named_command(shown):
 @pytest.mark.long
 def test_the_commands_that_audits_name_lead_to_a_saved_model(run, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    (truth,) = (each for each in TRUTHS if each.name == "a harmed minority")
+    (truth,) = (case for case in TRUTHS if case.name == "a harmed minority")
     path, *_ = write_table(truth, tmp_path)
     first = run("audit", path, "--group", "group", "-d", truth.d, status=0).out
     repair = named_command(first)
@@ -69,31 +69,31 @@ def test_the_commands_that_audits_name_lead_to_a_saved_model(run, tmp_path, monk
     ]
     fit = named_command(run(*repair, status=0).out)
     assert run(*fit, status=0).out
-    saved = fs.FairSubspace.load(tmp_path / fit[-1])
-    assert saved.n_components == truth.d
-    assert saved.certificate.criterion.name == "minimax_loss"
+    subspace = fs.FairSubspace.load(tmp_path / fit[-1])
+    assert subspace.n_components == truth.d
+    assert subspace.certificate.criterion.name == "minimax_loss"
 
 
 def test_the_dimension_of_a_share_is_that_of_the_audit_without_repair(run, data):
-    asked = ("audit", data, "--group", "age", "-d", "0.7", "--folds", "none", "--json")
-    alone = run(*asked, err="of every group's variance").facts["models"]
-    both = run(*asked, "--repair", err="of every group's variance").facts["models"]
-    assert {model["n_components"] for model in both} == {alone[0]["n_components"]}
+    arguments = ("audit", data, "--group", "age", "-d", "0.7", "--folds", "none", "--json")
+    pca_models = run(*arguments, err="of every group's variance").facts["models"]
+    repair_models = run(*arguments, "--repair", err="of every group's variance").facts["models"]
+    assert {model["n_components"] for model in repair_models} == {pca_models[0]["n_components"]}
 
 
 @pytest.mark.parametrize(
-    "others", [("--by-dimension",), ("--model", "{model}")], ids=lambda each: each[0]
+    "more_words", [("--by-dimension",), ("--model", "{model}")], ids=lambda word: word[0]
 )
-def test_it_fits_its_own_model_of_one_dimension(run, data, model, others):
-    given = [model if word == "{model}" else word for word in others]
-    asked = ("audit", data, "--group", "age", "--repair", *given)
-    run(*asked, status=2, out=None, err="--repair")
+def test_it_fits_its_own_model_of_one_dimension(run, data, model, more_words):
+    options = [model if word == "{model}" else word for word in more_words]
+    arguments = ("audit", data, "--group", "age", "--repair", *options)
+    run(*arguments, status=2, out=None, err="--repair")
 
 
-def audited(X, groups, *, repaired):
+def audit_models(X, groups, *, with_repair):
     pca = fs.FairPCA(1, criterion="total_error").fit(X, sensitive_features=groups)
     fair = fs.FairPCA(1).fit(X, sensitive_features=groups)
-    models = {"PCA": pca, "minimax loss": fair} if repaired else {"PCA": pca}
+    models = {"PCA": pca, "minimax loss": fair} if with_repair else {"PCA": pca}
     return fs.audit(models, X, groups)
 
 
@@ -102,18 +102,18 @@ def test_a_table_without_harm_needs_no_next_command():
     rng = np.random.default_rng(0)
     X = rng.normal(size=(1200, 3)) * [4, 0.4, 0.2]
     groups = np.repeat(["a", "b"], 600)
-    for repaired in (False, True):
-        audit = audited(X, groups, repaired=repaired)
+    for with_repair in (False, True):
+        audit = audit_models(X, groups, with_repair=with_repair)
         assert not audit.verdict.kind.startswith("harm")
         arguments = ["audit", "rows.csv", "--group", "g"]
-        assert next_command(arguments, audit, ModelOptions(repair=repaired)) is None
+        assert next_command(arguments, audit, ModelOptions(repair=with_repair)) is None
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("words", [["-d", "0.9"], ["-d0.9"], ["--dimensions=0.9"], []])
 def test_the_next_fit_has_the_dimension_of_the_audit(words):
-    (truth,) = (each for each in TRUTHS if each.name == "harm that moves")
-    audit = audited(*truth.rows(), repaired=True)
+    (truth,) = (case for case in TRUTHS if case.name == "harm that moves")
+    audit = audit_models(*truth.rows(), with_repair=True)
     assert audit.verdict.kind == "harm, repair shifts it"
     arguments = ["audit", "my rows.csv", "--group", "g", *words, "--repair"]
     line = next_command(arguments, audit, ModelOptions(repair=True))

@@ -26,8 +26,8 @@ def assert_close(one, other):
     if isinstance(one, dict):
         assert_close(sorted(one.items()), sorted(other.items()))
     elif isinstance(one, list | tuple):
-        for each, beside in zip(one, other, strict=True):
-            assert_close(each, beside)
+        for item, other_item in zip(one, other, strict=True):
+            assert_close(item, other_item)
     else:
         number = isinstance(one, float)
         assert one == (pytest.approx(other, rel=1e-6, abs=1e-9) if number else other)
@@ -58,21 +58,23 @@ def test_the_page_is_the_same_whether_it_is_requested_facts_or_not(run, data, tm
     assert first.startswith("<!DOCTYPE html>")
     assert (run(*command).out, page.read_text(encoding="utf-8")) == (result.out, first)
     # By their names: a page says nothing of the machine that made it.
-    named = [each.name if isinstance(each, Path) else str(each) for each in command]
-    typed = shlex.join(["fairspan", *named])
+    words = [word.name if isinstance(word, Path) else str(word) for word in command]
+    command_line = shlex.join(["fairspan", *words])
     facts = run(*command, "--json").facts
-    assert facts["provenance"]["command"] == f"{typed} --json"
+    assert facts["provenance"]["command"] == f"{command_line} --json"
     assert facts["provenance"]["input_sha256"] == hashlib.sha256(data.read_bytes()).hexdigest()
 
 
 @pytest.mark.slow
 def test_the_summary_fits_80_columns_and_names_the_page(run, data, tmp_path):
-    page, beside = tmp_path / "a report.html", ("--compare", "nash_welfare")
-    asked = ("report", data, "--group", "age", "-d", 2, *beside)
-    lines = run(*asked, "-o", page).out.splitlines()
-    shown, found = " ".join(" ".join(lines).split()), run(*asked, "--json").facts["verdict"]
-    for each in (found["summary"], found["recommendation"]):
-        assert " ".join(each.split()) in shown
+    page = tmp_path / "a report.html"
+    options = ("--compare", "nash_welfare")
+    arguments = ("report", data, "--group", "age", "-d", 2, *options)
+    lines = run(*arguments, "-o", page).out.splitlines()
+    text = " ".join(" ".join(lines).split())
+    verdict = run(*arguments, "--json").facts["verdict"]
+    for sentence in (verdict["summary"], verdict["recommendation"]):
+        assert " ".join(sentence.split()) in text
     assert "data.csv" in lines[0]
     assert lines[-1] == f"Written to {page}"
     assert max(map(len, lines[:-1])) <= 80
@@ -84,15 +86,15 @@ def test_the_summary_fits_80_columns_and_names_the_page(run, data, tmp_path):
 
 @pytest.mark.slow
 def test_the_report_as_text_needs_no_page(run, data, tmp_path):
-    asked = ("report", data, "--group", "age", "-d", 2, "--compare", "nash_welfare")
-    shown = run(*asked, "--format", "text", status=0).out
-    found = run(*asked, "--json").facts["verdict"]
-    assert " ".join(found["summary"].split()) in " ".join(shown.split())
-    assert "Written" not in shown
+    arguments = ("report", data, "--group", "age", "-d", 2, "--compare", "nash_welfare")
+    text = run(*arguments, "--format", "text", status=0).out
+    verdict = run(*arguments, "--json").facts["verdict"]
+    assert " ".join(verdict["summary"].split()) in " ".join(text.split())
+    assert "Written" not in text
     page = tmp_path / "page.html"
-    run(*asked, "--format", "text", "-o", page, status=2, out=None, err="--format text")
+    run(*arguments, "--format", "text", "-o", page, status=2, out=None, err="--format text")
     assert not page.exists()
-    run(*asked, status=2, out=None, err=["-o", "--format text", "--json"])
+    run(*arguments, status=2, out=None, err=["-o", "--format text", "--json"])
 
 
 @pytest.mark.slow
@@ -102,15 +104,15 @@ def test_options_choose_rows_columns_and_the_criterion(run, table, tmp_path):
     options = ("--group", "age", "--exclude", "sex", "--weight", "w", "--center", "group")
     cut = ("--group", "limit", "--bin", "limit=-5,12.5")
     criterion = ("--criterion", "disparity", "--param", "protected=old", "--param", "trade_off=0.8")
-    beside = ("--compare", "minimax_loss")
-    facts = run("report", path, *options, *criterion, *beside, "--json").facts
+    comparison = ("--compare", "minimax_loss")
+    facts = run("report", path, *options, *criterion, *comparison, "--json").facts
     assert facts["data"]["has_weights"]
     assert facts["rows"]["n_features"] == 5
     assert facts["settings"]["center"] == "group"
     assert facts["settings"]["parameters"] == {"trade_off": 0.8, "protected": "old"}
     assert certificate_facts(facts)["criterion"] == "disparity"
     assert facts["settings"]["dimension_choice"].startswith("smallest number")
-    facts = run("report", path, *options[:4], *cut, *beside, "--json").facts
+    facts = run("report", path, *options[:4], *cut, *comparison, "--json").facts
     groups = [" ".join(group["group"]) for group in facts["models"][0]["groups"]]
     assert len(groups) > 2
     assert any("12.5" in group for group in groups)
@@ -119,15 +121,20 @@ def test_options_choose_rows_columns_and_the_criterion(run, table, tmp_path):
 def test_the_command_that_a_report_names_verifies_the_saved_model(run, data, model, tmp_path):
     moments = tmp_path / "people.moments"
     assert run("moments", data, "--group", "age", "-o", moments).status == 0
-    of_rows, of_moments = ((data, "--group", "age"), (moments,))
-    for given in (of_rows, of_moments):
-        printed = run("report", *given, "-d", 2, "--compare", "minimax_loss", "--json").facts
-        printed = printed["verification"]
-        assert printed["commands"][0] == "fairspan verify MODEL DATA"
-        verified = run("verify", model, *given, "--json", status=0).facts
+    of_rows = (data, "--group", "age")
+    of_moments = (moments,)
+    for source in (of_rows, of_moments):
+        report_verification = run(
+            "report", *source, "-d", 2, "--compare", "minimax_loss", "--json"
+        ).facts
+        report_verification = report_verification["verification"]
+        assert report_verification["commands"][0] == "fairspan verify MODEL DATA"
+        facts_of_verify = run("verify", model, *source, "--json", status=0).facts
         for name in ("objective", "lower_bound"):
-            expected = pytest.approx(printed[name], abs=printed["absolute_tol"])
-            assert verified[name] == expected
+            expected = pytest.approx(
+                report_verification[name], abs=report_verification["absolute_tol"]
+            )
+            assert facts_of_verify[name] == expected
 
 
 @pytest.mark.long
@@ -152,7 +159,8 @@ def test_facts_alone_need_neither_jinja2_nor_matplotlib(installed, data):
 
 @pytest.mark.long
 def test_names_of_groups_are_shown_without_what_a_terminal_obeys(run, table, features, tmp_path):
-    path, page = tmp_path / "rows.parquet", tmp_path / "page.html"
+    path = tmp_path / "rows.parquet"
+    page = tmp_path / "page.html"
     table[features].assign(age=np.where(table["age"] == "old", "a\x1b[31m", "b\n")).to_parquet(path)
     result = run("report", path, "--group", "age", *FEW_FEATURES, "-o", page, status=0)
     assert "\x1b" not in result.out
@@ -165,15 +173,15 @@ def test_saved_models_are_evaluated_by_held_out_rows(run, data, model, table, tm
     half = len(table) // 2
     table[:half].to_csv(tmp_path / "half.csv", index=False)
     table[half:].to_csv(tmp_path / "rest.csv", index=False)
-    asked = ("--group", "age", "--model", model)
-    held_out = ("--test", tmp_path / "rest.csv", "--compare", "minimax_loss")
-    facts = run("report", tmp_path / "half.csv", *asked, *held_out, "--json").facts
-    given = facts["user_models"]
-    assert (given["held_out"], given["rows"]["n_rows"]) == (True, len(table) - half)
+    arguments = ("--group", "age", "--model", model)
+    options = ("--test", tmp_path / "rest.csv", "--compare", "minimax_loss")
+    facts = run("report", tmp_path / "half.csv", *arguments, *options, "--json").facts
+    user_facts = facts["user_models"]
+    assert (user_facts["held_out"], user_facts["rows"]["n_rows"]) == (True, len(table) - half)
     assert facts["settings"]["n_components"] == 2
-    audited = run("audit", tmp_path / "rest.csv", *asked, "--json").facts
-    errors = [group["observed_error"] for group in given["models"][0]["groups"]]
-    expected = [group["observed_error"] for group in audited["models"][0]["groups"]]
+    audit_facts = run("audit", tmp_path / "rest.csv", *arguments, "--json").facts
+    errors = [group["observed_error"] for group in user_facts["models"][0]["groups"]]
+    expected = [group["observed_error"] for group in audit_facts["models"][0]["groups"]]
     assert errors == pytest.approx(expected)
     run("report", data, "--group", "age", "--test", data, "--json", status=2, err="--model")
 
@@ -183,8 +191,8 @@ def test_a_report_on_a_saved_model_takes_over_its_settings(run, data, table, fea
     path = tmp_path / "scaled.model"
     fair = fs.FairPCA(2, center="none", scale=True)
     fair.fit(table[features], sensitive_features=table["age"]).subspace_.save(path)
-    asked = ("report", data, "--group", "age", "--model", path, "--compare", "minimax_loss")
-    settings = run(*asked, "--folds", "none", "--json").facts["settings"]
+    arguments = ("report", data, "--group", "age", "--model", path, "--compare", "minimax_loss")
+    settings = run(*arguments, "--folds", "none", "--json").facts["settings"]
     in_python = fs.write_report(
         tmp_path / "page.html",
         table[features],
@@ -195,8 +203,8 @@ def test_a_report_on_a_saved_model_takes_over_its_settings(run, data, table, fea
     )["settings"]
     assert settings == in_python
     assert (settings["n_components"], settings["center"], settings["scale"]) == (2, "none", True)
-    given = ("--center", "global", "-d", 1, "--folds", "none", "--json")
-    settings = run(*asked, *given).facts["settings"]
+    options = ("--center", "global", "-d", 1, "--folds", "none", "--json")
+    settings = run(*arguments, *options).facts["settings"]
     assert (settings["n_components"], settings["center"]) == (1, "global")
 
 
@@ -218,17 +226,17 @@ def test_the_command_is_one_printable_line_that_a_shell_reads_as_it_was_typed(
     run, odd_path, tmp_path
 ):
     page = tmp_path / os.fsdecode(b"page \xff.html")
-    typed = ("report", str(odd_path), "--group", BREAKING, "-d", "1", "-o", str(page))
-    result = run(*typed, status=0)
+    typed_words = ("report", str(odd_path), "--group", BREAKING, "-d", "1", "-o", str(page))
+    result = run(*typed_words, status=0)
     assert all(line.isprintable() for line in result.out.splitlines())
-    told = run(*typed, "--json").facts["provenance"]["command"]
-    assert told.isprintable()
+    command = run(*typed_words, "--json").facts["provenance"]["command"]
+    assert command.isprintable()
     words = subprocess.run(
-        ["bash", "-c", f"printf '%s\\0' {told}"], capture_output=True, check=True
+        ["bash", "-c", f"printf '%s\\0' {command}"], capture_output=True, check=True
     ).stdout.split(b"\0")[:-1]
     # Paths by their names: a page says nothing of the machine that made it.
-    named = [os.path.basename(word) if word.startswith("/") else word for word in typed]  # noqa: PTH119
-    assert words == [os.fsencode(word) for word in ("fairspan", *named, "--json")]
+    recorded = [os.path.basename(word) if word.startswith("/") else word for word in typed_words]  # noqa: PTH119
+    assert words == [os.fsencode(word) for word in ("fairspan", *recorded, "--json")]
     assert page.read_text(encoding="utf-8").startswith("<!DOCTYPE html>")
 
 
@@ -250,7 +258,8 @@ def no_jinja(monkeypatch):
 def test_the_demo_agrees_with_the_rows_it_names(run, no_jinja):
     facts = run("demo", "--json").facts
     people = load_adult_by_race()
-    X, race = pd.DataFrame(people.X), pd.Series(people.sensitive_features)
+    X = pd.DataFrame(people.X)
+    race = pd.Series(people.sensitive_features)
     plain, fair = facts["models"]
     assert_agrees(plain, reference_pca(X, race, 2, standardize=True))
     in_python = fs.FairPCA(2, scale=True).fit(X, sensitive_features=race)
@@ -266,15 +275,15 @@ def test_the_harm_of_the_demo_is_shown_on_held_out_rows():
     data = load_adult_by_race()
     generator = np.random.default_rng(0)
     half = generator.permutation(len(data.X)) % 2 == 0
-    for fitted in (half, ~half):
+    for in_training in (half, ~half):
         models = {
             name: fs.FairPCA(2, criterion=criterion, scale=True).fit(
-                data.X[fitted], sensitive_features=data.sensitive_features[fitted]
+                data.X[in_training], sensitive_features=data.sensitive_features[in_training]
             )
             for name, criterion in (("fair", "minimax_loss"), ("PCA", "total_error"))
         }
-        held_out = fs.audit(models, data.X[~fitted], data.sensitive_features[~fitted])
-        (black, other), (black_in_pca, _) = (model.groups for model in held_out.models)
+        result = fs.audit(models, data.X[~in_training], data.sensitive_features[~in_training])
+        (black, other), (black_in_pca, _) = (model.groups for model in result.models)
         assert black_in_pca.expected_loss.low > 0
         assert black.group == "Black"
         assert black.expected_change.high < 0 < other.expected_change.low
@@ -302,27 +311,31 @@ def test_the_demo_fits_one_screen_and_ends_by_naming_the_page_that_it_wrote(run,
 @pytest.mark.long
 @pytest.mark.skipif(not HAS_REPORT, reason="needs the extra report")
 def test_the_page_is_written_to_its_path_and_has_the_same_figures(run, monkeypatch, tmp_path):
-    shown = {}
+    page_facts = {}
     monkeypatch.setattr(
         "fairspan.cli.reporting.write_page",
-        lambda page, report: (shown.update(report.to_dict()), page.write_text("page")),
+        lambda page, report: (page_facts.update(report.to_dict()), page.write_text("page")),
     )
     facts = run("demo", "-o", "other.html", "--json").facts
     assert (facts["page"], (tmp_path / "other.html").read_text()) == ("other.html", "page")
     on_screen = {model["name"]: model for model in facts["models"]}
-    on_page = {model["name"]: model for model in shown["models"]}
+    on_page = {model["name"]: model for model in page_facts["models"]}
     # The terminal and the page call a model by the same name.
     assert set(on_screen) == {"PCA", "minimax loss"} < set(on_page)
     for name, model in on_screen.items():
-        for here, there in zip(model["groups"], on_page[name]["groups"], strict=True):
-            assert there["observed_error"] == pytest.approx(here["observed_error"], rel=1e-9)
+        for group, page_group in zip(model["groups"], on_page[name]["groups"], strict=True):
+            assert page_group["observed_error"] == pytest.approx(group["observed_error"], rel=1e-9)
     for name in ("objective", "lower_bound"):
-        assert shown["verification"][name] == pytest.approx(facts["certificate"][name], rel=1e-6)
+        assert page_facts["verification"][name] == pytest.approx(
+            facts["certificate"][name], rel=1e-6
+        )
     people = load_adult_by_race()
     fair = fs.FairPCA(2, scale=True).fit(people.X, sensitive_features=people.sensitive_features)
-    verified = fs.verify(fair, people.X, people.sensitive_features)
-    assert verified.holds
-    assert shown["verification"]["objective"] == pytest.approx(verified.objective, rel=1e-9)
+    verification = fs.verify(fair, people.X, people.sensitive_features)
+    assert verification.holds
+    assert page_facts["verification"]["objective"] == pytest.approx(
+        verification.objective, rel=1e-9
+    )
 
 
 @pytest.mark.slow

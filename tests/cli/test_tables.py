@@ -41,18 +41,19 @@ def total_error(run, *words):
 @pytest.mark.parametrize("chunk", [7, 1 << 16])
 def test_comments_are_passed_over_wherever_they_stand(run, people, tmp_path, monkeypatch, chunk):
     lines = people.to_csv(index=False).splitlines()
-    lines[0:0], lines[40:40] = ["# made today", "#"], ["#1,2,3,4,5"]
+    lines[0:0] = ["# made today", "#"]
+    lines[40:40] = ["#1,2,3,4,5"]
     path = tmp_path / "rows.csv"
     path.write_text("\r\n".join([*lines, "# the end"]), encoding="utf-8")
     rows = FileRows.open(path, ["sex"], ["age"], csv={"comment": "#"})
     assert sum(len(block.values) for block in rows.blocks()) == len(people)
-    found = total_error(
+    error = total_error(
         run, path, "--group", "sex", "-d", 1, "--numeric-only", "--exclude", "id", "--comment", "#"
     )
-    assert found == pytest.approx(pca_error(people[["age", "height"]], 1), rel=1e-9)
+    assert error == pytest.approx(pca_error(people[["age", "height"]], 1), rel=1e-9)
 
 
-def test_numeric_columns_alone_are_taken_and_the_others_named(run, people, tmp_path):
+def test_only_numeric_columns_are_used_and_the_others_are_named(run, people, tmp_path):
     people.to_csv(tmp_path / "rows.csv", index=False)
     words = ("audit", tmp_path / "rows.csv", "--group", "sex", "--numeric-only", "--json")
     result = run(*words, err="--numeric-only leaves out 'job'.")
@@ -71,52 +72,54 @@ def encode_jobs(frame, jobs=None):
 
 
 @pytest.fixture
-def fitted(run, people, tmp_path):
+def fit_model(run, people, tmp_path):
     """Rows of people in a file of any kind, and a model of their numbers and indicators."""
 
     def fit(rows, ending="csv", *options):
-        path, model = tmp_path / f"rows.{ending}", tmp_path / "m"
+        path = tmp_path / f"rows.{ending}"
+        model = tmp_path / "m"
         getattr(rows.drop(columns="id"), f"to_{ending}")(path, index=False)
-        asked = ("--group", "sex", "--one-hot", "--folds", "none", *options)
-        run("fit", path, *asked, "-d", 2, "-o", model, status=0)
+        arguments = ("--group", "sex", "--one-hot", "--folds", "none", *options)
+        run("fit", path, *arguments, "-d", 2, "-o", model, status=0)
         return path, model, fs.FairSubspace.load(model)
 
     return fit
 
 
 @pytest.mark.parametrize("ending", ["csv", "parquet"])
-def test_categories_become_indicators(run, people, fitted, tmp_path, ending):
-    _, model, saved = fitted(people, ending)
+def test_categories_become_indicators(run, people, fit_model, tmp_path, ending):
+    _, model, subspace = fit_model(people, ending)
     X, names = encode_jobs(people)
     frame = pd.DataFrame(X, columns=names)
     expected = fs.FairPCA(2).fit(frame, sensitive_features=people["sex"])
-    assert saved.feature_names == tuple(names)
-    np.testing.assert_allclose(saved.components, expected.components_, atol=1e-9)
+    assert subspace.feature_names == tuple(names)
+    np.testing.assert_allclose(subspace.components, expected.components_, atol=1e-9)
     # New rows bring the categories themselves, in other columns' order.
     new = people.iloc[:20, ::-1].drop(columns=["sex", "id"]).assign(note="text")
     getattr(new, f"to_{ending}")(tmp_path / f"new.{ending}", index=False)
     run("transform", model, tmp_path / f"new.{ending}", "-o", tmp_path / "out.csv")
-    written = pd.read_csv(tmp_path / "out.csv")
-    np.testing.assert_allclose(written, expected.subspace_.transform(X[:20]), atol=1e-9)
+    output = pd.read_csv(tmp_path / "out.csv")
+    np.testing.assert_allclose(output, expected.subspace_.transform(X[:20]), atol=1e-9)
 
 
-def test_a_category_that_the_model_does_not_know(run, refused, people, fitted, tmp_path):
-    _, model, saved = fitted(people)
-    new, out = tmp_path / "new.csv", tmp_path / "out.csv"
+def test_a_category_that_the_model_does_not_know(run, assert_refused, people, fit_model, tmp_path):
+    _, model, subspace = fit_model(people)
+    new = tmp_path / "new.csv"
+    out = tmp_path / "out.csv"
     unknown = people[["age", "height", "job"]][:5].assign(job=["pilot", *people["job"][1:5]])
     unknown.to_csv(new, index=False)
     message = ("'job'", "'pilot'", "'clerk'", "--unseen ignore")
-    refused(*TRANSFORM, model=model, data=new, expected_text=message)
+    assert_refused(*TRANSFORM, model=model, data=new, expected_text=message)
     run("transform", model, new, "-o", out, "--unseen", "ignore")
     X, _ = encode_jobs(people, unknown["job"])
-    np.testing.assert_allclose(pd.read_csv(out), saved.transform(X), atol=1e-9)
+    np.testing.assert_allclose(pd.read_csv(out), subspace.transform(X), atol=1e-9)
 
 
 @pytest.mark.slow
 def test_one_hot_models_are_verified_and_audited_on_the_categories_themselves(
-    run, refused, people, fitted, tmp_path
+    run, assert_refused, people, fit_model, tmp_path
 ):
-    rows, model, subspace = fitted(people, "csv", "--standardize")
+    rows, model, subspace = fit_model(people, "csv", "--standardize")
     new = tmp_path / "new.csv"
     for words in ([], ["--one-hot"]):  # as it was fitted, or not
         assert run("verify", model, rows, "--group", "sex", *words).status == 0
@@ -125,27 +128,29 @@ def test_one_hot_models_are_verified_and_audited_on_the_categories_themselves(
         ("verify", model, new, "--group", "sex"),
         ("transform", model, new, "-o", "{out}"),
     ):
-        assert "no column 'job'. Its columns" in refused(*words)
+        assert "no column 'job'. Its columns" in assert_refused(*words)
     pilot = people.drop(columns="id").assign(job=["pilot", *people["job"][1:]])
     pilot.to_csv(new, index=False)
-    asked = ("audit", new, "--group", "sex", "--model", model, "--folds", "none")
-    assert "--unseen ignore" in refused(*asked)
+    arguments = ("audit", new, "--group", "sex", "--model", model, "--folds", "none")
+    assert "--unseen ignore" in assert_refused(*arguments)
     X, _ = encode_jobs(people, pd.read_csv(new)["job"])
     away = (X - subspace.inverse_transform(subspace.transform(X))) / subspace.scale
     errors = (away**2).sum(axis=1)
-    found = run(*asked, "--unseen", "ignore", "--json").facts["models"][0]
-    assert found["observed_total_error"] == pytest.approx(errors.mean(), rel=1e-9)
+    model_facts = run(*arguments, "--unseen", "ignore", "--json").facts["models"][0]
+    assert model_facts["observed_total_error"] == pytest.approx(errors.mean(), rel=1e-9)
     page = ("report", rows, "--group", "sex", "--model", model, "--folds", "none", "--json")
-    assert "'pilot'" in refused(*page, "--test", new)
+    assert "'pilot'" in assert_refused(*page, "--test", new)
     for words in (["--features", "age"], ["--exclude", "age"], ["--numeric-only"], ["--one-hot"]):
-        for command in (page, asked):
-            assert f"fixes the features; omit {words[0]}." in refused(*command, *words)
-    assert "--unseen requires saved models" in refused(*asked[:4], "--unseen", "ignore")
+        for command in (page, arguments):
+            assert f"fixes the features; omit {words[0]}." in assert_refused(*command, *words)
+    assert "--unseen requires saved models" in assert_refused(*arguments[:4], "--unseen", "ignore")
 
 
 @pytest.mark.slow
-def test_unknown_categories_of_held_out_rows_are_ignored_in_a_report(run, people, fitted, tmp_path):
-    rows, model, _ = fitted(people)
+def test_unknown_categories_of_held_out_rows_are_ignored_in_a_report(
+    run, people, fit_model, tmp_path
+):
+    rows, model, _ = fit_model(people)
     new = tmp_path / "new.csv"
     people.drop(columns="id").assign(job=["pilot", *people["job"][1:]]).to_csv(new, index=False)
     page = ("report", rows, "--group", "sex", "--model", model, "--folds", "none", "--json")
@@ -156,19 +161,25 @@ def test_unknown_categories_of_held_out_rows_are_ignored_in_a_report(run, people
 def test_models_without_names_of_features_take_the_columns_that_are_chosen(
     run, people, tmp_path, command
 ):
-    X, rows, model = people[["age", "height"]], tmp_path / "rows.csv", tmp_path / "m"
+    X = people[["age", "height"]]
+    rows = tmp_path / "rows.csv"
+    model = tmp_path / "m"
     people.to_csv(rows, index=False)
-    own = fs.FairPCA(1).fit(X.to_numpy(), sensitive_features=people["sex"])
-    own.subspace_.save(model)
-    errors = ((X - own.inverse_transform(own.transform(X.to_numpy()))) ** 2).sum(axis=1)
+    fair = fs.FairPCA(1).fit(X.to_numpy(), sensitive_features=people["sex"])
+    fair.subspace_.save(model)
+    errors = ((X - fair.inverse_transform(fair.transform(X.to_numpy()))) ** 2).sum(axis=1)
     for words in (["--numeric-only", "--exclude", "id"], ["--features", "[ah]*e*"]):
-        some = (rows, "--group", "sex", *words)
-        assert run("verify", model, *some).status == 0
-        asked = (command, *some, "--model", model, "--folds", "none", "--json")
-        compared = ["--compare", "minimax_loss"] * (command == "report")
-        facts = run(*asked, *compared).facts
+        table_options = (rows, "--group", "sex", *words)
+        assert run("verify", model, *table_options).status == 0
+        arguments = (command, *table_options, "--model", model, "--folds", "none", "--json")
+        comparison = ["--compare", "minimax_loss"] * (command == "report")
+        facts = run(*arguments, *comparison).facts
         models = facts.get("user_models", facts)["models"]
-        (total,) = (each["observed_total_error"] for each in models if each["name"] == "m")
+        (total,) = (
+            model_facts["observed_total_error"]
+            for model_facts in models
+            if model_facts["name"] == "m"
+        )
         assert total == pytest.approx(errors.mean(), rel=1e-9)
 
 
@@ -181,12 +192,15 @@ KEEPING = {
 
 
 @pytest.mark.parametrize("ending", ["csv", "parquet", "feather"])
-@pytest.mark.parametrize(("options", "kept"), KEEPING.values(), ids=KEEPING)
-def test_columns_are_kept_next_to_the_components(run, people, tmp_path, ending, options, kept):
+@pytest.mark.parametrize(("options", "kept_columns"), KEEPING.values(), ids=KEEPING)
+def test_columns_are_kept_next_to_the_components(
+    run, people, tmp_path, ending, options, kept_columns
+):
     frame = people.astype({"height": float})
     frame.loc[[3, 50], "height"] = np.nan
     frame.to_csv(tmp_path / "rows.csv", index=False)
-    model, expected = tmp_path / "m", frame.drop(index=[3, 50])
+    model = tmp_path / "m"
+    expected = frame.drop(index=[3, 50])
     fair = fs.FairPCA(1).fit(expected[["age", "height"]], sensitive_features=expected["sex"])
     fair.subspace_.save(model)
     out = tmp_path / f"out.{ending}"
@@ -201,13 +215,13 @@ def test_columns_are_kept_next_to_the_components(run, people, tmp_path, ending, 
         *options,
         out="(dropped 2 rows with missing features)",
     )
-    read = {"csv": pd.read_csv, "parquet": pd.read_parquet, "feather": pd.read_feather}[ending]
-    written = read(out, dtype={"id": str}) if ending == "csv" else read(out)
-    assert list(written.columns) == [*kept, "fairpca0"]
-    for name in kept:
-        assert written[name].tolist() == expected[name].tolist()
+    reader = {"csv": pd.read_csv, "parquet": pd.read_parquet, "feather": pd.read_feather}[ending]
+    output = reader(out, dtype={"id": str}) if ending == "csv" else reader(out)
+    assert list(output.columns) == [*kept_columns, "fairpca0"]
+    for name in kept_columns:
+        assert output[name].tolist() == expected[name].tolist()
     reduced = fs.FairSubspace.load(model).transform(expected[["age", "height"]])
-    np.testing.assert_allclose(written[["fairpca0"]], reduced, atol=1e-9)
+    np.testing.assert_allclose(output[["fairpca0"]], reduced, atol=1e-9)
 
 
 @pytest.mark.parametrize(
@@ -229,12 +243,12 @@ def test_formats_that_cannot_be(wrong, tmp_path):
         FileRows.open(tmp_path / "rows.csv", ["g"], csv=wrong)
 
 
-def test_a_file_that_is_not_in_the_encoding_named(refused, people, tmp_path):
+def test_a_file_that_is_not_in_the_encoding_named(assert_refused, people, tmp_path):
     people.to_csv(tmp_path / "rows.csv", index=False, encoding="latin-1")
     command = ("audit", "{data}", "--group", "sex", "--one-hot", "--exclude", "id")
     places = {"data": tmp_path / "rows.csv"}
     line = 2 + people["job"].eq("été").idxmax()
-    refused(
+    assert_refused(
         *command,
         **places,
         expected_text=[
@@ -243,20 +257,22 @@ def test_a_file_that_is_not_in_the_encoding_named(refused, people, tmp_path):
             "--encoding latin-1",
         ],
     )
-    assert "not encoded as utf-16" in refused(*command, "--encoding", "utf-16", **places)
-    assert "not encoded as ascii" in refused(*command, "--encoding", "ascii", **places)
+    assert "not encoded as utf-16" in assert_refused(*command, "--encoding", "utf-16", **places)
+    assert "not encoded as ascii" in assert_refused(*command, "--encoding", "ascii", **places)
 
 
-def test_a_column_of_text_that_is_empty_has_no_indicators(people, fitted):
+def test_a_column_of_text_that_is_empty_has_no_indicators(people, fit_model):
     empty = people.assign(note=pd.Series([None] * len(people), dtype="str"))
-    *_, saved = fitted(empty, "parquet")
-    assert saved.feature_names == tuple(encode_jobs(people)[1])
+    *_, subspace = fit_model(empty, "parquet")
+    assert subspace.feature_names == tuple(encode_jobs(people)[1])
 
 
-def test_a_column_whose_indicators_are_missing_is_named_once(refused, people, fitted, tmp_path):
-    _, model, _ = fitted(people)
+def test_a_column_whose_indicators_are_missing_is_named_once(
+    assert_refused, people, fit_model, tmp_path
+):
+    _, model, _ = fit_model(people)
     people.drop(columns=["job", "id"]).to_csv(tmp_path / "new.csv", index=False)
-    message = refused(
+    message = assert_refused(
         *TRANSFORM, model=model, data=tmp_path / "new.csv", expected_text="no column 'job'"
     )
     assert "job=" not in message.partition(". ")[0]

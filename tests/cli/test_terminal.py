@@ -40,33 +40,33 @@ def run_on_terminal(tmp_path, monkeypatch, immediate_progress):
         monkeypatch.setenv("TERM", "xterm")
         for name, value in environment.items():
             monkeypatch.setenv(name, value)
-        ours, theirs = os.openpty()
-        fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
-        shown = bytearray()
+        controller, terminal_side = os.openpty()
+        fcntl.ioctl(terminal_side, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
+        output = bytearray()
 
         def read():
             with contextlib.suppress(OSError):  # how Linux says that nobody writes any more
-                while part := os.read(ours, 65_536):
-                    shown.extend(part)
+                while part := os.read(controller, 65_536):
+                    output.extend(part)
 
         reader = threading.Thread(target=read)
         reader.start()
         with (
-            os.fdopen(theirs, "w", encoding="utf-8") as terminal,
+            os.fdopen(terminal_side, "w", encoding="utf-8") as terminal,
             contextlib.redirect_stdout(terminal),
             contextlib.redirect_stderr(terminal),
         ):
             status = cli.run(list(map(str, arguments)))
         reader.join()
-        os.close(ours)
-        return status, shown.decode()
+        os.close(controller)
+        return status, output.decode()
 
     return run_with
 
 
-def remaining_lines(shown):
+def remaining_lines(output):
     """Return the lines that remain: text before the last carriage return is overwritten."""
-    lines = COLOR.sub("", shown).replace("\r\n", "\n").split("\n")
+    lines = COLOR.sub("", output).replace("\r\n", "\n").split("\n")
     return [line.rsplit("\r", 1)[-1] for line in lines]
 
 
@@ -82,7 +82,7 @@ def folder(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "columns", [*(pytest.param(each, marks=pytest.mark.slow) for each in (80, 60)), 40]
+    "columns", [*(pytest.param(width, marks=pytest.mark.slow) for width in (80, 60)), 40]
 )
 def test_each_command_shows_progress_in_one_line(run_on_terminal, data, folder, tmp_path, columns):
     model = tmp_path / "model"
@@ -95,41 +95,41 @@ def test_each_command_shows_progress_in_one_line(run_on_terminal, data, folder, 
         (("moments", folder, "--group", "g", "-o", "n"), ("reading: 40%", "reading: 100%")),
         (("merge", "m", "m", "-o", "both"), ("merging: 100%",)),
     ):
-        status, shown = run_on_terminal(*command, columns=columns)
-        assert status == 0, shown
-        lines = [line.rstrip() for line in shown.split("\r")]
+        status, output = run_on_terminal(*command, columns=columns)
+        assert status == 0, output
+        lines = [line.rstrip() for line in output.split("\r")]
         for share in shares:
-            ours = [line for line in lines if re.sub(" +", " ", line).startswith(share)]
-            assert ours, (command, share)
-            assert max(map(len, ours)) <= columns
-        assert not any("ing:" in line and "%" in line for line in remaining_lines(shown))
+            progress_lines = [line for line in lines if re.sub(" +", " ", line).startswith(share)]
+            assert progress_lines, (command, share)
+            assert max(map(len, progress_lines)) <= columns
+        assert not any("ing:" in line and "%" in line for line in remaining_lines(output))
 
 
 @pytest.mark.long
 @pytest.mark.parametrize(
-    ("jobs", "shown"),
+    ("jobs", "expected"),
     [("1", ["400/1.00k", "700/1.00k", "1.00k/1.00k"]), ("2", ["1/3", "2/3", "3/3"])],
 )
 def test_rows_are_counted_in_this_process_and_parts_in_others(
-    monkeypatch, immediate_progress, folder, tmp_path, jobs, shown
+    monkeypatch, immediate_progress, folder, tmp_path, jobs, expected
 ):
     monkeypatch.setattr(sys, "stderr", Terminal())
     command = ["moments", folder, "--group", "g", "--jobs", jobs, "-o", tmp_path / "m"]
     assert cli.run(list(map(str, command))) == 0
-    done = re.findall(r"\| *([\d.]+k?/[\d.]+k?) ", sys.stderr.getvalue())
-    assert list(dict.fromkeys(done))[1:] == shown
+    progress = re.findall(r"\| *([\d.]+k?/[\d.]+k?) ", sys.stderr.getvalue())
+    assert list(dict.fromkeys(progress))[1:] == expected
 
 
 def test_the_number_of_rows_of_a_csv_is_an_estimate_of_two_digits(run_on_terminal, tmp_path):
     for n_rows, about in ((1234, "1.20k"), (86_500, "86.0k")):
         (tmp_path / "long.csv").write_text("x,g\n" + "1.25,a\n1.50,b\n" * (n_rows // 2))
-        _, shown = run_on_terminal("moments", "long.csv", "--group", "g", "-o", "m", columns=80)
-        assert re.search(rf"reading: .*/{re.escape(about)} \[", shown), shown
-    # Nothing is known of the number of lines in a file that is packed.
+        _, output = run_on_terminal("moments", "long.csv", "--group", "g", "-o", "m", columns=80)
+        assert re.search(rf"reading: .*/{re.escape(about)} \[", output), output
+    # The number of lines in a compressed file is unknown.
     with gzip.open(tmp_path / "packed.csv.gz", "wt") as file:
         file.write("x,g\n" + "1.25,a\n1.50,b\n" * 50)
-    _, shown = run_on_terminal("moments", "packed.csv.gz", "--group", "g", "-o", "m", columns=80)
-    assert "reading: 100 rows [" in shown
+    _, output = run_on_terminal("moments", "packed.csv.gz", "--group", "g", "-o", "m", columns=80)
+    assert "reading: 100 rows [" in output
 
 
 def test_only_terminals_that_want_colors_get_them_and_the_text_is_the_same(
@@ -155,14 +155,14 @@ def test_colors_say_what_deserves_a_look(run_on_terminal, table, features, tmp_p
     odd.assign(age=odd["age"].where(odd.index != 0, "alone")).to_csv(
         tmp_path / "odd.csv", index=False
     )
-    status, shown = run_on_terminal("fit", "odd.csv", "--group", "age", "-d", "2", "-o", "m")
+    status, output = run_on_terminal("fit", "odd.csv", "--group", "age", "-d", "2", "-o", "m")
     assert status == 0
-    assert "\x1b[33m\x1b[1mFS102\x1b[0m" in shown
-    assert "\x1b[32mproven\x1b[0m" in shown or "\x1b[33mopen\x1b[0m" in shown
-    assert "FS302" in shown
-    assert "mFS302" not in shown
+    assert "\x1b[33m\x1b[1mFS102\x1b[0m" in output
+    assert "\x1b[32mproven\x1b[0m" in output or "\x1b[33mopen\x1b[0m" in output
+    assert "FS302" in output
+    assert "mFS302" not in output
     # The loss of a harmed group, after its name, rows and error.
-    lines = [line for line in shown.splitlines() if re.search(r"%\s+harmed$", COLOR.sub("", line))]
+    lines = [line for line in output.splitlines() if re.search(r"%\s+harmed$", COLOR.sub("", line))]
     assert lines
     for line in lines:
         colored = re.search(r"\x1b\[31m\x1b\[1m(\S+? %)\x1b\[0m", line)[1]
@@ -170,10 +170,10 @@ def test_colors_say_what_deserves_a_look(run_on_terminal, table, features, tmp_p
 
 
 def test_an_error_is_colored_by_the_terminal_of_standard_error(run_on_terminal, run, data):
-    status, shown = run_on_terminal("audit", data, "--group", "no-such-column")
+    status, output = run_on_terminal("audit", data, "--group", "no-such-column")
     assert status == 2
-    assert shown.startswith("\x1b[31m\x1b[1mfairspan: error:\x1b[0m ")
-    assert run("audit", data, "--group", "no-such-column").err == COLOR.sub("", shown).replace(
+    assert output.startswith("\x1b[31m\x1b[1mfairspan: error:\x1b[0m ")
+    assert run("audit", data, "--group", "no-such-column").err == COLOR.sub("", output).replace(
         "\r\n", "\n"
     )
 
@@ -182,12 +182,12 @@ def test_an_error_is_colored_by_the_terminal_of_standard_error(run_on_terminal, 
 def test_long_names_fit_the_terminal(run_on_terminal, table, features, tmp_path, columns):
     names = {"old": "東京都世田谷区の住民の皆さん", "young": "all others, whether old or not"}
     table[features].assign(age=table["age"].map(names)).to_csv(tmp_path / "n.csv", index=False)
-    status, shown = run_on_terminal(
+    status, output = run_on_terminal(
         "audit", "n.csv", "--group", "age", "-d", "2", "--standardize", columns=columns
     )
     assert status == 0
-    *others, command = (line for line in remaining_lines(shown) if line)
-    assert max(map(terminal_width, others)) <= columns
+    *lines, command = (line for line in remaining_lines(output) if line)
+    assert max(map(terminal_width, lines)) <= columns
     assert command.startswith("Next: ")  # not wrapped, so that it can be copied
 
 
@@ -200,9 +200,9 @@ class Terminal(io.StringIO):
 def test_the_demo_is_as_wide_as_the_terminal(run_on_terminal, monkeypatch):
     monkeypatch.setitem(sys.modules, "jinja2", None)
     for columns in (80, 60):
-        status, shown = run_on_terminal("demo", columns=columns)
+        status, output = run_on_terminal("demo", columns=columns)
         assert status == 0
-        lines = remaining_lines(shown)
+        lines = remaining_lines(output)
         (end,) = (i for i, line in enumerate(lines) if "fairspan audit DATA.csv" in line)
         assert columns - 12 < max(map(len, lines[:end])) <= columns
 

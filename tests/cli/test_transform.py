@@ -19,7 +19,7 @@ from fairspan import FairSubspace
 from fairspan.model.serialization import UnresolvedObject
 
 GROUP = ("--group", "age")
-# Nothing is estimated for new rows.
+# No figures for new rows are estimated.
 QUICK = ("--folds", "none")
 
 
@@ -49,9 +49,9 @@ def test_the_output_is_what_python_computes(
 ):
     result = run("transform", model, data, "-o", tmp_path / name, status=0, err=None)
     assert result.out == f"Wrote 240 rows with 2 components to {tmp_path / name}\n"
-    written = READERS[name](tmp_path / name)
-    assert list(written.columns) == ["fairpca0", "fairpca1"]
-    assert_written(written, python_model, table[features])
+    output = READERS[name](tmp_path / name)
+    assert list(output.columns) == ["fairpca0", "fairpca1"]
+    assert_written(output, python_model, table[features])
 
 
 def test_a_dash_writes_csv_to_standard_output(run, model, data, table, features, python_model):
@@ -100,20 +100,20 @@ def test_a_folder_of_many_rows_keeps_their_number_and_order(run, model, features
 
 def test_an_earlier_output_is_replaced(run, model, data, tmp_path):
     (tmp_path / "out.csv").write_text("old\n")
-    left = tmp_path / f".out.csv.{'0' * 16}.tmp"
-    left.write_text("left by a crash")
-    os.utime(left, (0, 0))
+    remnant = tmp_path / f".out.csv.{'0' * 16}.tmp"
+    remnant.write_text("left by a crash")
+    os.utime(remnant, (0, 0))
     assert run("transform", model, data, "-o", tmp_path / "out.csv").status == 0
     assert len((tmp_path / "out.csv").read_text().splitlines()) == 241
-    assert not left.exists()
+    assert not remnant.exists()
 
 
 def test_an_interruption_leaves_no_output(run, model, data, tmp_path, monkeypatch):
-    def interrupted(*_):
+    def raise_interrupt(*_):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(fs.FairSubspace, "transform", interrupted)
-    before = sorted(tmp_path.iterdir())
+    monkeypatch.setattr(fs.FairSubspace, "transform", raise_interrupt)
+    original_files = sorted(tmp_path.iterdir())
     run(
         "transform",
         model,
@@ -124,7 +124,7 @@ def test_an_interruption_leaves_no_output(run, model, data, tmp_path, monkeypatc
         out=None,
         err="interrupted",
     )
-    assert sorted(tmp_path.iterdir()) == before
+    assert sorted(tmp_path.iterdir()) == original_files
 
 
 @pytest.mark.slow
@@ -153,26 +153,26 @@ def test_a_query_computes_indicators_from_text(run, tmp_path):
     table = pd.DataFrame({"sex": ["f", "m"] * 20, "job": jobs, "age": rng.normal(40, 9, 40)})
     table.to_csv(tmp_path / "t.csv", index=False)
     table.to_parquet(tmp_path / "t.parquet")
-    made = tmp_path / "m.model"
-    run("fit", tmp_path / "t.csv", "--group", "sex", "--one-hot", "-d", "2", *QUICK, "-o", made)
-    run("transform", made, tmp_path / "t.parquet", "-o", tmp_path / "z.parquet")
-    query = run("transform", made, "--as", "sql", "--one-hot", status=0, err=None)
+    model = tmp_path / "m.model"
+    run("fit", tmp_path / "t.csv", "--group", "sex", "--one-hot", "-d", "2", *QUICK, "-o", model)
+    run("transform", model, tmp_path / "t.parquet", "-o", tmp_path / "z.parquet")
+    query = run("transform", model, "--as", "sql", "--one-hot", status=0, err=None)
     unseen = pd.DataFrame({"job": ["pilot", None], "age": [40.0, 40.0]})
     database = duckdb.connect()
     database.register("data", pd.concat([table, unseen]))
-    found = database.sql(query.out).df().to_numpy()
-    np.testing.assert_allclose(found[:40], pd.read_parquet(tmp_path / "z.parquet"), atol=1e-9)
-    python_model = FairSubspace.load(made).transform(table)  # a frame with the text itself
-    np.testing.assert_allclose(python_model, found[:40], atol=1e-9)
+    components = database.sql(query.out).df().to_numpy()
+    np.testing.assert_allclose(components[:40], pd.read_parquet(tmp_path / "z.parquet"), atol=1e-9)
+    python_model = FairSubspace.load(model).transform(table)  # a frame with the text itself
+    np.testing.assert_allclose(python_model, components[:40], atol=1e-9)
     unseen.iloc[:1].to_csv(tmp_path / "new.csv", index=False)
-    run("transform", made, tmp_path / "new.csv", "--unseen", "ignore", "-o", tmp_path / "n.csv")
-    np.testing.assert_allclose(found[40:41], pd.read_csv(tmp_path / "n.csv"), atol=1e-9)
-    assert np.isnan(found[41]).all()
+    run("transform", model, tmp_path / "new.csv", "--unseen", "ignore", "-o", tmp_path / "n.csv")
+    np.testing.assert_allclose(components[40:41], pd.read_csv(tmp_path / "n.csv"), atol=1e-9)
+    assert np.isnan(components[41]).all()
 
 
 @parametrize_diagonal(out=["out.csv", "out.parquet", "out.arrow"], ending=["csv", "parquet"])
 def test_a_bad_last_row_in_transform_takes_the_output_back(
-    refused, features, tmp_path, ending, out
+    assert_refused, features, tmp_path, ending, out
 ):
     # Several batches of CSV, which has a megabyte in each, or several blocks of Parquet.
     n = 20_000 if ending == "csv" else 70_000
@@ -189,26 +189,28 @@ def test_a_bad_last_row_in_transform_takes_the_output_back(
         frame.loc[n, "height"] = np.nan
         frame.to_parquet(path)
     row = "line 20002" if ending == "csv" else "row 70001 (index 70000)"
-    refused(*TRANSFORM, data=path, out=out, expected_text=f"NaN, first in {row}, column 'height'")
+    assert_refused(
+        *TRANSFORM, data=path, out=out, expected_text=f"NaN, first in {row}, column 'height'"
+    )
 
 
 @pytest.mark.parametrize("as_json", [False, True])
 def test_a_certificate_that_holds(run, model, data, as_json):
     result = run("verify", model, data, *GROUP, *["--json"] * as_json, status=0, err=None)
-    made = FairSubspace.load(model).certificate
+    certificate = FairSubspace.load(model).certificate
     if not as_json:
         first, second, *_ = result.out.splitlines()
         assert first == "The certificate holds."
         assert re.search("minimax_loss is .*lower bound", second)
         return
     facts = result.facts
-    assert facts.pop("gap") <= made.tol * made.objective
+    assert facts.pop("gap") <= certificate.tol * certificate.objective
     assert facts == {
         "version": 2,
         "model": str(model),
         "holds": True,
-        "objective": pytest.approx(made.objective),
-        "lower_bound": pytest.approx(made.lower_bound),
+        "objective": pytest.approx(certificate.objective),
+        "lower_bound": pytest.approx(certificate.lower_bound),
         "messages": facts["messages"],
     }
 
@@ -222,8 +224,9 @@ def test_a_certificate_that_holds(run, model, data, as_json):
         pytest.param(("--criterion", "robust_error_gap"), marks=pytest.mark.slow),
     ],
 )
-def test_moments_in_place_of_rows(run, data, tmp_path, options):
-    model, moments = tmp_path / "a.model", tmp_path / "a.moments"
+def test_moments_verify_a_model_in_place_of_rows(run, data, tmp_path, options):
+    model = tmp_path / "a.model"
+    moments = tmp_path / "a.moments"
     run("fit", data, *GROUP, "-d", 2, *QUICK, *options, "-o", model)
     run("moments", data, *GROUP, "-o", moments)
     run("verify", model, moments, status=0)
@@ -253,16 +256,16 @@ def test_other_rows_do_not_hold(run, model, table, features, tmp_path, as_json):
     ],
 )
 def test_a_model_that_was_changed_does_not_hold(run, model, data, figures, expected_text):
-    own = FairSubspace.load(model)
-    replace(own, certificate=replace_claims(own.certificate, **figures)).save(model)
+    subspace = FairSubspace.load(model)
+    replace(subspace, certificate=replace_claims(subspace.certificate, **figures)).save(model)
     run("verify", model, data, *GROUP, status=1, err=None, out=expected_text)
 
 
 def test_figures_that_do_not_exist_are_null(run, model, data):
     replace(FairSubspace.load(model), certificate=None).save(model)
     result = run("verify", model, data, *GROUP, "--json", status=1)
-    found = json.loads(result.out, parse_constant=pytest.fail)
-    assert (found["objective"], found["lower_bound"]) == (None, None)
+    facts = json.loads(result.out, parse_constant=pytest.fail)
+    assert (facts["objective"], facts["lower_bound"]) == (None, None)
 
 
 def test_an_internal_failure_is_neither(run, model, data, monkeypatch):

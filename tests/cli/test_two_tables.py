@@ -33,14 +33,16 @@ def test_the_model_is_that_of_python(run, csv, rows, tmp_path):
     np.testing.assert_allclose(model.x.rotations, expected.x_weights_, atol=1e-7)
     assert (result["x"], result["y"]) == (NAMES, TARGETS)
     assert result["certificate"]["status"] == "optimal"
-    assert [each["model"] for each in result["losses"]] == ["PLS"] * 2 + ["PLS, minimax loss"] * 2
-    shown = run(*command, status=0).out
-    assert "Covariance lost by each group" in shown
-    assert f"Saved to {path}" in shown
-    assert max(map(len, shown.splitlines()[:-1])) <= 80
+    assert [loss["model"] for loss in result["losses"]] == ["PLS"] * 2 + ["PLS, minimax loss"] * 2
+    output = run(*command, status=0).out
+    assert "Covariance lost by each group" in output
+    assert f"Saved to {path}" in output
+    assert max(map(len, output.splitlines()[:-1])) <= 80
 
 
-def test_canonical_correlation_relative_losses_and_parity(run, csv, rows, tmp_path):
+def test_canonical_correlation_with_relative_losses_and_parity_agrees_with_python(
+    run, csv, rows, tmp_path
+):
     path = tmp_path / "pair.model"
     run(
         *("fit", csv, "--group", "g", "--targets", "t_*", "-d", "2", "-o", path),
@@ -51,13 +53,14 @@ def test_canonical_correlation_relative_losses_and_parity(run, csv, rows, tmp_pa
     expected = FairCCA(
         2, criterion="minimax_relative_loss", regularization=0.1, restriction="mean_parity"
     ).fit(rows, TARGETS, sensitive_features="g")
-    found = PairedSubspace.load(path)
-    np.testing.assert_allclose(found.y.rotations, expected.y_weights_, atol=1e-6)
-    assert found.certificate.statement.restriction == expected.solution_.statement.restriction
+    subspace = PairedSubspace.load(path)
+    np.testing.assert_allclose(subspace.y.rotations, expected.y_weights_, atol=1e-6)
+    assert subspace.certificate.statement.restriction == expected.solution_.statement.restriction
 
 
 def test_models_are_verified_and_transform(run, csv, rows, tmp_path):
-    path, out = tmp_path / "pair.model", tmp_path / "scores.csv"
+    path = tmp_path / "pair.model"
+    out = tmp_path / "scores.csv"
     fit = ("--group", "g", "--targets", "t_*", "-d", "1", "--folds", "none")
     run("fit", csv, *fit, "-o", path, status=0)
     assert run("verify", path, csv, "--group", "g", "--json", status=0).facts["holds"]
@@ -75,11 +78,12 @@ def test_models_are_verified_and_transform(run, csv, rows, tmp_path):
 
 
 def test_moments_are_fitted_without_estimates(run, csv, tmp_path):
-    moments, path = tmp_path / "rows.moments", tmp_path / "pair.model"
+    moments = tmp_path / "rows.moments"
+    path = tmp_path / "pair.model"
     run("moments", csv, "--group", "g", "-o", moments, status=0)
     command = ("fit", moments, "--targets", "t_*", "-d", "1", "-o", path, "--json")
     losses = run(*command, status=0).facts["losses"]
-    assert {each["expected_loss"] for each in losses} == {None}
+    assert {loss["expected_loss"] for loss in losses} == {None}
     assert run("verify", path, moments, status=0)
 
 

@@ -115,18 +115,20 @@ def test_repeated_rows_are_refused_unless_forced(run, model, month, tmp_path):
     history = tmp_path / "looks.json"
     command = ("watch", model, month(1), "--group", "age", "--history", history)
     run(*command, status=0)
-    before = history.read_bytes()
+    original_bytes = history.read_bytes()
     run(*command, status=2, out=None, err="or add them again with --force.")
-    assert history.read_bytes() == before
+    assert history.read_bytes() == original_bytes
     run(*command, "--force", status=0)
 
 
-def test_models_and_rows_that_cannot_be_watched_are_refused(run, refused, model, data, tmp_path):
+def test_models_and_rows_that_cannot_be_watched_are_refused(
+    run, assert_refused, model, data, tmp_path
+):
     history = tmp_path / "looks.json"
     watch = ("watch", "{model}", "{data}", "--group", "age")
-    refused(*watch, "--history", str(history), expected_text="those of the fit")
-    refused(*watch, "--history", str(tmp_path / "looks.csv"), expected_text="looks.csv")
-    refused(*watch, "--history", str(history), "--date", "May", expected_text="'May'")
+    assert_refused(*watch, "--history", str(history), expected_text="those of the fit")
+    assert_refused(*watch, "--history", str(tmp_path / "looks.csv"), expected_text="looks.csv")
+    assert_refused(*watch, "--history", str(history), "--date", "May", expected_text="'May'")
     moments = tmp_path / "age.moments"
     fs.GroupMoments.from_rows(make_table().drop(columns="sex"), "age").save(moments)
     run(

@@ -62,12 +62,12 @@ def test_rows_that_cannot_be_used_for_evaluation(name, error, rows):
 
 
 @pytest.mark.parametrize("dimensions", [[0], [5], [1.5], []])
-def test_dimensions_that_there_are_not(dimensions):
+def test_unavailable_dimensions_are_refused(dimensions):
     with pytest.raises(InvalidParameter):
         displays.ErrorCurveDisplay.from_estimator(fair_model(), dimensions=dimensions)
 
 
-def test_parameters_that_there_are_not():
+def test_invalid_parameters_are_refused():
     with pytest.raises(InvalidParameter, match=r"numeric parameters.*tol"):
         displays.DisparityPathDisplay.from_estimator(fair_model())
     with pytest.raises(InvalidParameter, match="'error', 'loss'"):
@@ -85,7 +85,7 @@ def test_parameters_that_there_are_not():
 
 
 @pytest.mark.parametrize(
-    "changed",
+    "changes",
     [
         {"criterion": "total_error"},
         {"criterion": ErrorGap(2.0)},
@@ -95,22 +95,22 @@ def test_parameters_that_there_are_not():
     ],
     ids=str,
 )
-def test_settings_that_were_changed_after_the_fit_are_not_drawn_under_its_name(changed):
-    changed_after = FairPCA(2, criterion="error_gap").fit(ROWS.X, sensitive_features=ROWS.labels)
-    changed_after.set_params(**changed)
+def test_settings_that_were_changed_after_the_fit_are_not_drawn_under_its_name(changes):
+    estimator = FairPCA(2, criterion="error_gap").fit(ROWS.X, sensitive_features=ROWS.labels)
+    estimator.set_params(**changes)
     for name in ("ErrorCurveDisplay", "DisparityPathDisplay"):
         with pytest.raises(InvalidParameter, match=r"changed after|does not have"):
-            getattr(displays, name).from_estimator(changed_after)
-    changed_after.fit(ROWS.X, sensitive_features=ROWS.labels)
-    displays.ErrorCurveDisplay.compute(changed_after, dimensions=[2])
+            getattr(displays, name).from_estimator(estimator)
+    estimator.fit(ROWS.X, sensitive_features=ROWS.labels)
+    displays.ErrorCurveDisplay.compute(estimator, dimensions=[2])
 
 
 def test_few_rows_give_no_estimates_for_new_rows():
-    few = (ROWS.X[:4], np.array(["a", "a", "b", "b"]))
+    few_rows = (ROWS.X[:4], np.array(["a", "a", "b", "b"]))
     with pytest.raises(InvalidInput, match="too few rows"):
-        displays.GroupLossDisplay.from_estimator(fair_model(), *few)
-    shown = displays.ErrorCurveDisplay.from_estimator(fair_model(), *few, dimensions=[2])
-    assert "too few rows" in " ".join(display_texts(shown))
+        displays.GroupLossDisplay.from_estimator(fair_model(), *few_rows)
+    display = displays.ErrorCurveDisplay.from_estimator(fair_model(), *few_rows, dimensions=[2])
+    assert "too few rows" in " ".join(display_texts(display))
 
 
 @pytest.mark.parametrize("name", ["GroupLossDisplay", "ErrorCurveDisplay"])
@@ -132,11 +132,13 @@ def test_rows_that_were_opened_bring_their_own_groups(tmp_path):
     frame = pd.DataFrame(ROWS.X, columns=names).assign(g=ROWS.labels)
     frame.to_csv(tmp_path / "rows.csv", index=False)
     rows = FileRows.open(tmp_path / "rows.csv", group_columns=["g"])
-    named = FairPCA(2, criterion="total_error").fit(frame[names], sensitive_features=ROWS.labels)
-    shown = [
-        displays.GroupLossDisplay.compute(named, *given).frame()
-        for given in ((rows,), (frame[names], ROWS.labels))
+    model_with_names = FairPCA(2, criterion="total_error").fit(
+        frame[names], sensitive_features=ROWS.labels
+    )
+    frames = [
+        displays.GroupLossDisplay.compute(model_with_names, *data).frame()
+        for data in ((rows,), (frame[names], ROWS.labels))
     ]
-    pd.testing.assert_frame_equal(*shown)
+    pd.testing.assert_frame_equal(*frames)
     with pytest.raises(InvalidInput, match="X without sensitive_features"):
-        displays.GroupLossDisplay.from_estimator(named, frame[names])
+        displays.GroupLossDisplay.from_estimator(model_with_names, frame[names])

@@ -69,15 +69,15 @@ def test_constant_features_have_no_arrow_and_weights_count():
 @pytest.mark.parametrize("p", [6, 60])
 def test_labels_do_not_overlap_and_are_those_of_the_longest_arrows(p):
     picture = CorrelationCircleDisplay.from_estimator(fit(p))
-    written = drawn_texts(picture.figure_)
-    assert find_overlaps(written) == []
-    shown = [text for text, _, _ in written if text.startswith("feature ")]
-    assert 3 <= len(shown) <= 15
+    labels = drawn_texts(picture.figure_)
+    assert find_overlaps(labels) == []
+    feature_labels = [text for text, _, _ in labels if text.startswith("feature ")]
+    assert 3 <= len(feature_labels) <= 15
     lengths = np.hypot(*picture.correlations.T)
-    assert f"feature {lengths.argmax()}" in shown
+    assert f"feature {lengths.argmax()}" in feature_labels
     box = picture.ax_.get_window_extent()
-    for text, extent, _ in written:
-        if text in shown:
+    for text, extent, _ in labels:
+        if text in feature_labels:
             assert box.x0 - 1 <= extent.x0 <= extent.x1 <= box.x1 + 1, text
     plt.close(picture.figure_)
 
@@ -88,11 +88,11 @@ def test_the_longest_arrow_has_a_label_even_if_its_name_is_too_long_for_its_side
     display = CorrelationCircleDisplay(correlations, names, np.array([0.5, 0.2]), np.ones(2))
     figure = Figure(figsize=(4.2, 4.6), layout="constrained")
     axes = display.plot(figure.add_subplot()).ax_
-    written = {text: box for text, box, _ in drawn_texts(figure)}
-    (label,) = (text for text in written if text.startswith("marital-status="))
+    boxes = {text: box for text, box, _ in drawn_texts(figure)}
+    (label,) = (text for text in boxes if text.startswith("marital-status="))
     assert "\n" in label
     box = axes.get_window_extent()
-    assert box.x0 <= written[label].x0 <= written[label].x1 <= box.x1
+    assert box.x0 <= boxes[label].x0 <= boxes[label].x1 <= box.x1
 
 
 def test_odd_names_are_drawn_as_they_are():
@@ -104,9 +104,9 @@ def test_odd_names_are_drawn_as_they_are():
         np.array([0.5, 0.2]),
         np.ones(len(HOSTILE)),
     )
-    _, written = draw_case(display)
-    assert find_overlaps(written) == []
-    texts = {text for text, _, _ in written}
+    _, labels = draw_case(display)
+    assert find_overlaps(labels) == []
+    texts = {text for text, _, _ in labels}
     assert {"\\$\\frac{", "<b>&amp;", "plain"} & texts
     points = rng.standard_normal((60, 2))
     biplot = BiplotDisplay(
@@ -138,10 +138,12 @@ def test_the_points_of_a_biplot_are_reduced_rows_evenly_by_group():
 def test_arrows_are_light_on_a_dark_background():
     figure = Figure(facecolor="#16191d", layout="constrained")
     CorrelationCircleDisplay.compute(fit()).plot(figure.add_subplot())
-    arrows = [each for each in figure.axes[0].collections if isinstance(each, Quiver)]
+    arrows = [
+        collection for collection in figure.axes[0].collections if isinstance(collection, Quiver)
+    ]
     assert arrows
-    for each in arrows:
-        assert to_hex(each.get_facecolor()[0]) == "#56a9dd"
+    for quiver in arrows:
+        assert to_hex(quiver.get_facecolor()[0]) == "#56a9dd"
 
 
 def test_arrows_that_cannot_be_drawn_are_refused():

@@ -34,7 +34,8 @@ def test_every_subspace_lies_in_the_region(seed, d, p):
     rows = random_rows(seed, n=60, p=p)
     moments = GroupMoments.from_rows(rows.X, rows.labels)
     curve = frontier(moments, d, tol=1e-7)
-    region, rng = curve.achievable_region(), np.random.default_rng(seed)
+    region = curve.achievable_region()
+    rng = np.random.default_rng(seed)
     matrices = moments.second_moments("global")
     points = np.array([basis_errors(matrices, random_basis(rng, p, d)) for _ in range(400)])
     extent = np.ptp(region, axis=0).max()
@@ -42,10 +43,12 @@ def test_every_subspace_lies_in_the_region(seed, d, p):
     assert distance_outside(region, points).max() <= 5e-3 * extent
     # The frontier is a part of the boundary.
     assert np.abs(distance_outside(region, curve.errors)).max() <= 1e-6 * extent
-    values = [np.linalg.eigvalsh(each) for each in matrices]
-    np.testing.assert_allclose(region.min(axis=0), [each[: p - d].sum() for each in values])
+    values = [np.linalg.eigvalsh(matrix) for matrix in matrices]
     np.testing.assert_allclose(
-        region.max(axis=0), [each[d:].sum() for each in values], atol=5e-3 * extent
+        region.min(axis=0), [eigenvalues[: p - d].sum() for eigenvalues in values]
+    )
+    np.testing.assert_allclose(
+        region.max(axis=0), [eigenvalues[d:].sum() for eigenvalues in values], atol=5e-3 * extent
     )
 
 
@@ -61,10 +64,10 @@ def test_every_corner_is_reached(seed, d, p):
     angles = np.linspace(0, 2 * np.pi, 4001)
     mixtures = np.tensordot(np.column_stack([np.cos(angles), np.sin(angles)]), matrices, axes=1)
     bases = np.linalg.eigh(mixtures)[1][:, :, p - d :]
-    captured = np.einsum("npd,gpq,nqd->ng", bases, matrices, bases)
-    reached = np.trace(matrices, axis1=1, axis2=2) - captured
+    captured_variances = np.einsum("npd,gpq,nqd->ng", bases, matrices, bases)
+    corner_errors = np.trace(matrices, axis1=1, axis2=2) - captured_variances
     # The pairs of errors of all subspaces are convex, so what lies between is reached as well.
-    hull = reached[ConvexHull(reached).vertices]
+    hull = corner_errors[ConvexHull(corner_errors).vertices]
     assert distance_outside(hull, region).max() <= 1e-4 * np.ptp(region, axis=0).max()
 
 
@@ -89,8 +92,8 @@ def test_the_display_is_the_frontier_with_its_landmarks():
             np.testing.assert_allclose(display.solutions[placed.name], placed.errors, atol=1e-6)
     pca = FairPCA(2, scale=True, criterion="total_error").fit_moments(fair.moments_)
     np.testing.assert_allclose(display.pca_errors, pca.group_errors_)
-    what = display.frame()["kind"]
-    assert (what == "frontier").sum() == len(display.errors)
+    kinds = display.frame()["kind"]
+    assert (kinds == "frontier").sum() == len(display.errors)
     lines = {line.get_gid(): line for line in display.ax_.lines}
     # Errors are drawn as shares of the variances of the groups, whose features are scaled.
     scaled = (rows.X - fair.mean_) / fair.scale_

@@ -25,7 +25,8 @@ from fairspan.rows.folds import Folds
 from numpy_reference import random_rows
 
 ROWS = random_rows(0, n=120, p=5)
-X, GROUPS = ROWS.X, ROWS.labels
+X = ROWS.X
+GROUPS = ROWS.labels
 HELD_OUT = random_rows(1, n=80, p=5)
 THREE = random_rows(2, n=120, p=4, groups=("a", "b", "c"))
 
@@ -36,7 +37,7 @@ def fair_model():
 
 
 @cache
-def audited():
+def audit_example():
     return audit(fair_model(), X, GROUPS)
 
 
@@ -59,7 +60,9 @@ def minimum_error(rows, point, d):
 def select(display, model, d, name=None):
     """The figures of a model at a dimension, of every group."""
     records = [
-        each for each in display.records if (each["model"], each["n_components"]) == (model, d)
+        record
+        for record in display.records
+        if (record["model"], record["n_components"]) == (model, d)
     ]
     return record_values(records, name or display.quantity)
 
@@ -95,23 +98,24 @@ def test_error_curves_are_those_of_scikit_learns_pca_and_of_refits():
 
 @pytest.mark.slow
 def test_curves_of_held_out_rows_are_those_of_audits():
-    rows, groups = HELD_OUT.X, HELD_OUT.labels
-    asked = {"dimensions": [4]}
+    rows = HELD_OUT.X
+    groups = HELD_OUT.labels
+    options = {"dimensions": [4]}
     display = ErrorCurveDisplay.from_estimator(
-        fair_model(), rows, groups, **asked, show_observed=True
+        fair_model(), rows, groups, **options, show_observed=True
     )
-    errors = ErrorCurveDisplay.compute(fair_model(), rows, groups, **asked, quantity="error")
+    errors = ErrorCurveDisplay.compute(fair_model(), rows, groups, **options, quantity="error")
     assert (display.quantity, errors.quantity) == ("expected_loss", "expected_error")
     fair = FairPCA(4).fit(X, sensitive_features=GROUPS)
     models = {model.name: model for model in audit(fair, rows, groups).models}
     for name, model in models.items():
-        for shown in (display, errors):
+        for either_display in (display, errors):
             for end in ("", "_low", "_high"):
-                quantity = f"{shown.quantity}{end}"
-                found = select(shown, name, 4, quantity)
-                np.testing.assert_allclose(found, figures(model, quantity), rtol=1e-7)
-        here = select(display, name, 4, "observed_loss")
-        np.testing.assert_allclose(here, figures(model, "observed_loss"), rtol=1e-9)
+                quantity = f"{either_display.quantity}{end}"
+                actual = select(either_display, name, 4, quantity)
+                np.testing.assert_allclose(actual, figures(model, quantity), rtol=1e-7)
+        losses = select(display, name, 4, "observed_loss")
+        np.testing.assert_allclose(losses, figures(model, "observed_loss"), rtol=1e-9)
     best = figures(models["PCA"], "expected_best_error")
     np.testing.assert_allclose(select(errors, "best possible", 4), best, rtol=1e-9)
     frame = display.frame().query("model == 'PCA'")
@@ -125,53 +129,58 @@ def test_curves_of_held_out_rows_are_those_of_audits():
 def test_curves_of_the_rows_of_the_fit_are_refitted_by_folds():
     """Against formulas written out row by row."""
     display = ErrorCurveDisplay.compute(fair_model(), X, GROUPS, dimensions=[2])
-    mean, folds = X.mean(axis=0), Folds(10, 0).folds_of_positions(np.arange(len(X)))
+    mean = X.mean(axis=0)
+    folds = Folds(10, 0).folds_of_positions(np.arange(len(X)))
     by_fold = [PCA(2).fit(X[folds != fold]).components_.T for fold in range(10)]
-    found = reference_losses(
+    reference = reference_losses(
         X, GROUPS, PCA(2).fit(X).components_.T, point=mean, learns_point=True, by_fold=by_fold
     )
     for place, name in ((1, ""), (3, "_low"), (4, "_high")):
-        values = [found[label][place] for label in ("a", "b")]
-        shown = select(display, "PCA", 2, f"expected_loss{name}")
-        np.testing.assert_allclose(shown, values, rtol=1e-7 if name else 1e-9)
+        values = [reference[label][place] for label in ("a", "b")]
+        displayed = select(display, "PCA", 2, f"expected_loss{name}")
+        np.testing.assert_allclose(displayed, values, rtol=1e-7 if name else 1e-9)
 
 
 def test_rows_that_tell_nothing_show_the_figures_on_them_and_say_so():
-    few = np.vstack([X[:3], X[-3:]])
+    few_rows = np.vstack([X[:3], X[-3:]])
     groups = np.repeat(["a", "b"], 3)
-    display = ErrorCurveDisplay.from_estimator(fair_model(), few, groups, dimensions=[4])
+    display = ErrorCurveDisplay.from_estimator(fair_model(), few_rows, groups, dimensions=[4])
     assert display.quantity == "observed_loss"
     assert display.no_estimates_reason
     with pytest.raises(InvalidInput, match="no estimates"):
-        GroupLossDisplay.from_estimator(FairPCA(4).fit(X, sensitive_features=GROUPS), few, groups)
+        GroupLossDisplay.from_estimator(
+            FairPCA(4).fit(X, sensitive_features=GROUPS), few_rows, groups
+        )
 
 
 def test_losses_by_group_are_those_of_an_audit():
     display = GroupLossDisplay.compute(fair_model(), X, GROUPS, show_observed=True, unit="squared")
-    models = {model.name: model for model in audited().models}
+    models = {model.name: model for model in audit_example().models}
     assert display.models == ("PCA", "minimax loss")
     for i, name in enumerate(display.models):
         for end in ("", "_low", "_high"):
             expected = figures(models[name], f"expected_loss{end}")
             np.testing.assert_allclose(display.values(end)[i], expected, rtol=1e-7)
-        here = select(display, name, 2, "observed_loss")
-        np.testing.assert_allclose(here, figures(models[name], "observed_loss"), atol=1e-9)
-        shown = display.frame().query(f"model == '{name}'")
-        assert tuple(shown["state"]) == models[name].states
+        losses = select(display, name, 2, "observed_loss")
+        np.testing.assert_allclose(losses, figures(models[name], "observed_loss"), atol=1e-9)
+        model_rows = display.frame().query(f"model == '{name}'")
+        assert tuple(model_rows["state"]) == models[name].states
     assert list(display.frame().columns) == [
         *("model", "group", "expected_loss", "expected_loss_low", "expected_loss_high"),
         *("observed_total_variance", "state", "observed_loss", "bound"),
     ]
 
 
-@pytest.mark.parametrize(("d", "most"), [pytest.param(3, 20, marks=pytest.mark.slow), (25, 50)])
-def test_default_dimensions_hold_the_fitted_one(d, most):
+@pytest.mark.parametrize(
+    ("d", "max_dimension"), [pytest.param(3, 20, marks=pytest.mark.slow), (25, 50)]
+)
+def test_default_dimensions_hold_the_fitted_one(d, max_dimension):
     wide = random_rows(3, n=90, p=60)
-    fitted = FairPCA(d, criterion="total_error").fit(wide.X, sensitive_features=wide.labels)
-    frame = ErrorCurveDisplay.compute(fitted).frame()
+    model = FairPCA(d, criterion="total_error").fit(wide.X, sensitive_features=wide.labels)
+    frame = ErrorCurveDisplay.compute(model).frame()
     dimensions = np.unique(frame["n_components"])
     assert d in dimensions
-    assert dimensions[[0, -1]].tolist() == [1, most]
+    assert dimensions[[0, -1]].tolist() == [1, max_dimension]
     assert len(dimensions) <= 21
     assert (np.diff(dimensions) > 0).all()
 
@@ -184,7 +193,7 @@ def test_a_dimension_without_an_answer_is_a_gap():
     # One direction is taken by the difference of the means.
     assert [frame[name, d].all() for d in (4, 5)] == [False, True]
     assert not frame["PCA"].any()
-    statuses = [of["status"] for of in display.records if of["model"] == name]
+    statuses = [record["status"] for record in display.records if record["model"] == name]
     assert statuses[::2] == ["optimal", "infeasible"]
 
 
@@ -192,24 +201,27 @@ def test_a_dimension_without_an_answer_is_a_gap():
 def test_shares_kept_and_losses_are_those_of_an_audit(center, scale):
     fair = FairPCA(2, center=center, scale=scale).fit(THREE.X, sensitive_features=THREE.labels)
     models = {m.name: m for m in audit(fair, THREE.X, THREE.labels, folds=None).models}
-    kept = VarianceKeptDisplay.compute(fair)
-    lost = GroupLossDisplay.compute(fair, unit="squared")
+    kept_display = VarianceKeptDisplay.compute(fair)
+    loss_display = GroupLossDisplay.compute(fair, unit="squared")
     for name in ("PCA", "minimax loss"):
         shares = figures(models[name], "observed_variance_kept")
-        np.testing.assert_allclose(select(kept, name, 2), shares, rtol=1e-9)
+        np.testing.assert_allclose(select(kept_display, name, 2), shares, rtol=1e-9)
         losses = figures(models[name], "observed_loss")
-        np.testing.assert_allclose(select(lost, name, 2), losses, atol=1e-9)
+        np.testing.assert_allclose(select(loss_display, name, 2), losses, atol=1e-9)
     best, total = (
         figures(models["PCA"], name) for name in ("observed_best_error", "observed_total_variance")
     )
-    np.testing.assert_allclose(select(kept, "best possible", 2), 1 - best / total, rtol=1e-9)
-    assert lost.bound == fair.solution_.lower_bound
-    assert lost.bound <= lost.values()[1].max() + 1e-12
-    assert lost.status == fair.solution_.status
+    np.testing.assert_allclose(
+        select(kept_display, "best possible", 2), 1 - best / total, rtol=1e-9
+    )
+    assert loss_display.bound == fair.solution_.lower_bound
+    assert loss_display.bound <= loss_display.values()[1].max() + 1e-12
+    assert loss_display.status == fair.solution_.status
 
 
 def test_shares_of_other_rows_are_those_of_an_audit():
-    rows, groups = HELD_OUT.X, HELD_OUT.labels
+    rows = HELD_OUT.X
+    groups = HELD_OUT.labels
     display = VarianceKeptDisplay.compute(fair_model(), rows, groups)
     for model in audit(fair_model(), rows, groups, folds=None).models:
         shares = figures(model, "observed_variance_kept")
@@ -252,13 +264,11 @@ def test_paths_are_refits(criterion, parameter, values):
     fair = FairPCA(2, criterion=criterion).fit(X, sensitive_features=GROUPS)
     display = DisparityPathDisplay.compute(fair, parameter, values)
     for i in (0, -1):
-        changed = FairPCA(2, criterion=criterion).set_params(
-            **{parameter: float(display.values[i])}
-        )
-        changed.fit(X, sensitive_features=GROUPS)
-        assert display.disparity[i] == pytest.approx(changed.disparity_, abs=1e-9)
-    own = fair.get_params()[parameter]
-    assert display.selected_value == (own if isinstance(own, float) else None)
+        refit = FairPCA(2, criterion=criterion).set_params(**{parameter: float(display.values[i])})
+        refit.fit(X, sensitive_features=GROUPS)
+        assert display.disparity[i] == pytest.approx(refit.disparity_, abs=1e-9)
+    fitted_value = fair.get_params()[parameter]
+    assert display.selected_value == (fitted_value if isinstance(fitted_value, float) else None)
     if parameter == "criterion__trade_off":
         assert display.values[[0, -1]].tolist() == [0, 1]
         assert not display.log_scale
@@ -268,23 +278,19 @@ def test_paths_are_refits(criterion, parameter, values):
 @pytest.mark.slow
 def test_errors_by_feature_are_the_squares_that_are_left():
     display = FeatureErrorDisplay.from_estimator(fair_model(), n_features=3)
-    frame, left = (
-        display.frame(),
-        (X - fair_model().inverse_transform(fair_model().transform(X))) ** 2,
-    )
+    frame = display.frame()
+    squares = (X - fair_model().inverse_transform(fair_model().transform(X))) ** 2
     assert frame.feature.tolist()[2] == "3 others"
     assert [label.get_text() for label in display.ax_.get_xticklabels()] == list(np.unique(GROUPS))
-    for group, own in frame.groupby("group"):
-        means = left[group == GROUPS].mean(axis=0)
-        named = [int(name[1:]) for name in own.feature[:2]]
-        expected = [*means[named], means.sum() - means[named].sum()]
-        assert own.observed_error.to_numpy() == pytest.approx(np.array(expected))
+    for group, group_rows in frame.groupby("group"):
+        means = squares[group == GROUPS].mean(axis=0)
+        features = [int(name[1:]) for name in group_rows.feature[:2]]
+        expected = [*means[features], means.sum() - means[features].sum()]
+        assert group_rows.observed_error.to_numpy() == pytest.approx(np.array(expected))
     assert frame.expected_error.isna().all()
-    result = audited()
-    first, other = (
-        FeatureErrorDisplay.compute(fair_model(), X, GROUPS),
-        FeatureErrorDisplay.from_audit(result),
-    )
+    result = audit_example()
+    first = FeatureErrorDisplay.compute(fair_model(), X, GROUPS)
+    other = FeatureErrorDisplay.from_audit(result)
     assert first.is_expected
     assert first.frame().equals(other.frame())
     plain = FeatureErrorDisplay.from_audit(result, "PCA", unit="squared")
@@ -302,8 +308,10 @@ def test_loadings_are_the_components():
     display = LoadingsDisplay.from_estimator(fair_model(), n_features=3)
     columns = display.to_columns()
     for i in range(2):
-        shown = [fair_model().components_[i, int(name.split()[1])] for name in columns["feature"]]
-        assert columns[f"component {i + 1}"] == shown
+        loadings = [
+            fair_model().components_[i, int(name.split()[1])] for name in columns["feature"]
+        ]
+        assert columns[f"component {i + 1}"] == loadings
     image = LoadingsDisplay.from_estimator(fair_model(), image_shape=(1, 5), show_pca=True)
     np.testing.assert_allclose(
         np.abs(image.pca_components @ PCA(2).fit(X).components_.T), np.eye(2), atol=1e-9
@@ -327,7 +335,7 @@ def test_the_numbers_of_a_map_can_be_read_on_their_cells():
 
 
 def contrast(first, second):
-    """As WCAG 2.1 defines it: 1 to 21."""
+    """Contrast ratio of two colors, 1 to 21, as WCAG 2.1 defines it."""
     light = []
     for color in (first, second):
         linear = [c / 12.92 if c <= 0.03928 else ((c + 0.055) / 1.055) ** 2.4 for c in color]
@@ -336,33 +344,34 @@ def contrast(first, second):
 
 
 def test_an_axis_of_shares_is_where_the_shares_are_and_its_ticks_are_what_they_say():
-    picture = audited().plot(quantity="observed_variance_kept")
+    picture = audit_example().plot(quantity="observed_variance_kept")
     shares = picture.frame()["observed_variance_kept"]
     low, high = picture.ax_.get_xlim()
     assert low <= shares.min() <= shares.max() <= high
     assert high - low <= 1.2 * np.ptp(shares)
     picture.figure_.draw_without_rendering()
     for tick in picture.ax_.get_xticklabels():
-        written = tick.get_text().removesuffix(" %").replace("\N{MINUS SIGN}", "-")
-        assert float(written) == pytest.approx(100 * tick.get_position()[0])
+        number = tick.get_text().removesuffix(" %").replace("\N{MINUS SIGN}", "-")
+        assert float(number) == pytest.approx(100 * tick.get_position()[0])
 
 
 def test_one_group_is_ordinary_pca():
     with pytest.warns(FairspanWarning, match="one group"):
-        alone = FairPCA(2).fit(X, sensitive_features=["all"] * len(X))
+        pca = FairPCA(2).fit(X, sensitive_features=["all"] * len(X))
     # This warns no more.
-    curve = ErrorCurveDisplay.compute(alone, X, ["all"] * len(X), dimensions=[1, 2])
+    curve = ErrorCurveDisplay.compute(pca, X, ["all"] * len(X), dimensions=[1, 2])
     plain, fair = np.split(record_values(curve.records, "expected_loss"), 2)
     np.testing.assert_allclose(plain, fair, atol=1e-9)
-    assert GroupLossDisplay.compute(alone).values()[1].tolist() == [0]
+    assert GroupLossDisplay.compute(pca).values()[1].tolist() == [0]
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("kind", ["wide", "sparse"])
-def test_moments_that_refer_to_the_rows_will_do(kind):
+def test_displays_accept_wide_and_sparse_moments(kind):
     rng = np.random.default_rng(0)
     if kind == "wide":
-        wide, groups = rng.standard_normal((40, 600)), np.repeat(["a", "b"], 20)
+        wide = rng.standard_normal((40, 600))
+        groups = np.repeat(["a", "b"], 20)
     else:
         import scipy.sparse
 
@@ -373,25 +382,25 @@ def test_moments_that_refer_to_the_rows_will_do(kind):
     losses = GroupLossDisplay.from_estimator(fair, unit="squared").values()[1]
     np.testing.assert_allclose(losses, fair.group_losses_)
     curve = ErrorCurveDisplay.from_estimator(fair, dimensions=[1, 2], quantity="error")
-    found = select(curve, "minimax loss", 2)
-    np.testing.assert_allclose(found, fair.group_errors_, rtol=1e-6)
-    kept = VarianceKeptDisplay.from_estimator(fair)
+    errors = select(curve, "minimax loss", 2)
+    np.testing.assert_allclose(errors, fair.group_errors_, rtol=1e-6)
+    kept_display = VarianceKeptDisplay.from_estimator(fair)
     np.testing.assert_allclose(
-        kept.values()[1], fair.group_explained_variance_ratio_.sum(axis=1), rtol=1e-6
+        kept_display.values()[1], fair.group_explained_variance_ratio_.sum(axis=1), rtol=1e-6
     )
 
 
 @pytest.mark.slow
 def test_a_group_without_variance_has_no_share():
-    still = np.vstack([np.zeros((5, 3)), random_rows(0, n=20, p=3).X])
+    rows = np.vstack([np.zeros((5, 3)), random_rows(0, n=20, p=3).X])
     groups = np.repeat(["still", "moving"], [5, 20])
-    fair = FairPCA(2, center="group").fit(still, sensitive_features=groups)
-    kept = VarianceKeptDisplay.from_estimator(fair)
-    picture = audit(fair, still, groups, folds=None).plot(quantity="observed_variance_kept")
-    for each in (*kept.values(), *picture.values()):
-        assert np.isnan(each).tolist() == [False, True]
-    ErrorCurveDisplay.compute(fair, still, groups, dimensions=[2])
-    ReducedRowsDisplay.from_estimator(fair, still, groups)
+    fair = FairPCA(2, center="group").fit(rows, sensitive_features=groups)
+    kept_display = VarianceKeptDisplay.from_estimator(fair)
+    picture = audit(fair, rows, groups, folds=None).plot(quantity="observed_variance_kept")
+    for shares in (*kept_display.values(), *picture.values()):
+        assert np.isnan(shares).tolist() == [False, True]
+    ErrorCurveDisplay.compute(fair, rows, groups, dimensions=[2])
+    ReducedRowsDisplay.from_estimator(fair, rows, groups)
 
 
 def test_rows_that_are_all_the_same_are_drawn():
@@ -422,8 +431,8 @@ def test_losses_are_drawn_as_shares_of_each_groups_variance():
     np.testing.assert_allclose(display.values()[0], squared / total, rtol=1e-9)
     curve = ErrorCurveDisplay.from_estimator(fair_model(), dimensions=[1, 2])
     for g, panel in enumerate(curve.axes_):
-        (line,) = (each for each in panel.lines if each.get_gid() == f"PCA-{g}")
-        losses = [each["observed_loss"] for each in curve.records_of("PCA", g)]
+        (line,) = (curve_line for curve_line in panel.lines if curve_line.get_gid() == f"PCA-{g}")
+        losses = [record["observed_loss"] for record in curve.records_of("PCA", g)]
         np.testing.assert_allclose(line.get_ydata(), np.array(losses) / total[g], rtol=1e-9)
     with pytest.raises(InvalidParameter, match="percent"):
         GroupLossDisplay.compute(fair_model(), unit="percent")
@@ -433,10 +442,14 @@ def test_losses_are_drawn_as_shares_of_each_groups_variance():
 def test_the_bound_of_each_group_is_that_on_the_largest_loss(unit):
     display = GroupLossDisplay.from_estimator(fair_model(), unit=unit)
     marks = [line for line in display.ax_.lines if str(line.get_gid()).startswith("bound")]
-    drawn = [float(line.get_xdata()[0]) for line in marks]
+    positions = [float(line.get_xdata()[0]) for line in marks]
     total = [((X - X.mean(axis=0))[label == GROUPS] ** 2).sum(axis=1).mean() for label in "ab"]
-    expected = [display.bound / each for each in total] if unit == "share" else [display.bound]
-    assert drawn == pytest.approx(expected)
+    expected = (
+        [display.bound / group_variance for group_variance in total]
+        if unit == "share"
+        else [display.bound]
+    )
+    assert positions == pytest.approx(expected)
 
 
 @pytest.mark.parametrize("unit", ["share", "squared"])

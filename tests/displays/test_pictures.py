@@ -44,19 +44,19 @@ PAIR = ("a", "b")
     + [(kind, LONG[:1]) for kind in ("errors",)],
 )
 def test_texts_are_large_enough_apart_and_inside(kind, names):
-    picture, written = draw_case(make_displays(names)[kind])
-    assert find_overlaps(written) == []
-    assert min(size for _, _, size in written) >= 9
+    picture, labels = draw_case(make_displays(names)[kind])
+    assert find_overlaps(labels) == []
+    assert min(size for _, _, size in labels) >= 9
     bounds = picture.figure_.bbox
-    for text, box, _ in written:
+    for text, box, _ in labels:
         assert bounds.x0 - 1 <= box.x0 <= box.x1 <= bounds.x1 + 1, text
         assert bounds.y0 - 1 <= box.y0 <= box.y1 <= bounds.y1 + 1, text
 
 
 @pytest.mark.parametrize("kind", ["kept", pytest.param("audit", marks=pytest.mark.slow)])
 def test_every_group_is_named_apart(kind):
-    _, written = draw_case(make_displays(HOSTILE)[kind])
-    texts = [text for text, _, _ in written]
+    _, labels = draw_case(make_displays(HOSTILE)[kind])
+    texts = [text for text, _, _ in labels]
     for name in ("\\$\\frac{", "_hidden", "<b>&amp;", "(no name)", "two?lines", "a\\$b\\$c"):
         assert name in texts
     assert len({text for text in texts if text.startswith("univ")}) == 2
@@ -78,17 +78,17 @@ def test_displays_stay_in_their_axes(kind):
     figure = Figure(figsize=(16, 7), layout="constrained")
     left, right = figure.subplots(1, 2)
     right.plot([0, 1])
-    before = set(pyplot.get_fignums())
+    open_figures = set(pyplot.get_fignums())
     picture = make_displays(PAIR)[kind]
     assert picture.plot(ax=left) is picture
     assert (picture.ax_, picture.figure_) == (left, figure)
-    written = drawn_texts(figure)
+    labels = drawn_texts(figure)
     edge = right.get_window_extent().x0
-    own = [box for _, box, _ in written if box.x0 < edge - 40]
-    assert max(box.x1 for box in own) < edge
-    assert find_overlaps(written) == []
+    left_boxes = [box for _, box, _ in labels if box.x0 < edge - 40]
+    assert max(box.x1 for box in left_boxes) < edge
+    assert find_overlaps(labels) == []
     assert len(right.lines) == 1
-    assert set(pyplot.get_fignums()) == before
+    assert set(pyplot.get_fignums()) == open_figures
 
 
 @pytest.mark.long
@@ -113,7 +113,8 @@ def test_a_table_has_the_drawn_values(kind):
     pictures = make_displays(PAIR)
     assert set(pictures) == set(KINDS)
     picture = pictures[kind]
-    columns, frame = picture.to_columns(), picture.frame()
+    columns = picture.to_columns()
+    frame = picture.frame()
     assert list(frame.columns) == list(columns)
     assert len({len(column) for column in columns.values()}) == 1
     assert len(frame) > 0
@@ -135,9 +136,9 @@ def test_a_notebook_shows_a_drawn_picture_once():
 def test_settings_are_put_back():
     from matplotlib import pyplot
 
-    before = dict(pyplot.rcParams)
+    original_settings = dict(pyplot.rcParams)
     picture = make_displays(HOSTILE)["kept"].plot()
-    assert dict(pyplot.rcParams) == before
+    assert dict(pyplot.rcParams) == original_settings
     assert picture.figure_.number in pyplot.get_fignums()
 
 
@@ -163,9 +164,9 @@ def test_on_dark_paper_texts_and_lines_are_light_and_hollow_marks_have_its_color
     ]
     lines = [line for axes in picture.axes_ for line in axes.lines]
     # Ellipses have an edge of the color of the paper.
-    shown = {to_hex(each.get_color()) for each in [*texts, *lines]} - {"#000000"}
-    assert shown
-    assert all(sum(to_rgb(each)) > 1.2 for each in shown)
+    colors = {to_hex(artist.get_color()) for artist in [*texts, *lines]} - {"#000000"}
+    assert colors
+    assert all(sum(to_rgb(color)) > 1.2 for color in colors)
     hollow = {to_hex(line.get_markerfacecolor()) for line in lines if line.get_gid() == "PCA-0"}
     assert hollow <= {"#000000"}
     # Figures on the cells of a map do not depend on the paper.
@@ -180,12 +181,12 @@ def test_only_rows_of_groups_have_grid_lines_whatever_the_users_settings(setting
         with pyplot.rc_context({"axes.grid": setting}):
             picture = make_displays(PAIR)[kind].plot()
         for axes in picture.axes_:
-            shown = {
-                each.axis_name
-                for each in (axes.xaxis, axes.yaxis)
-                if any(line.get_visible() for line in each.get_gridlines())
+            gridded_axes = {
+                one_axis.axis_name
+                for one_axis in (axes.xaxis, axes.yaxis)
+                if any(line.get_visible() for line in one_axis.get_gridlines())
             }
-            assert shown == ({axis} if axis else set())
+            assert gridded_axes == ({axis} if axis else set())
 
 
 def test_without_matplotlib_the_extra_is_named(monkeypatch):
@@ -217,17 +218,19 @@ def test_lines_are_the_data():
         lines = {line.get_gid(): line for line in panel.lines}
         bands = list(panel.collections)
         for model in ("PCA", "minimax_loss", "best possible"):
-            records = [each for each in picture.records if each["model"] == model]
-            records = [each for each in records if each["group"] == LONG[g]]
-            values = [each["observed_error"] for each in records]
+            records = [record for record in picture.records if record["model"] == model]
+            records = [record for record in records if record["group"] == LONG[g]]
+            values = [record["observed_error"] for record in records]
             np.testing.assert_array_equal(lines[f"{model}-{g}"].get_xdata(), range(1, 9))
             np.testing.assert_array_equal(lines[f"{model}-{g}"].get_ydata(), values)
-            ends = [(each["observed_error_low"], each["observed_error_high"]) for each in records]
+            ends = [
+                (record["observed_error_low"], record["observed_error_high"]) for record in records
+            ]
             assert_band(bands.pop(0), range(1, 9), ends)
         assert bands == []
         assert lines[f"marked-{g}"].get_xdata()[0] == 3
     pca, fair = (lines[f"{name}-2"] for name in ("PCA", "minimax_loss"))
-    # Told apart without color.
+    # Both lines can be distinguished without color.
     assert pca.get_linestyle() != fair.get_linestyle()
     assert pca.get_markerfacecolor() == "white" != fair.get_markerfacecolor()
     assert any("Bands are 95 % confidence intervals" in text for text in display_texts(picture))
@@ -287,7 +290,7 @@ def test_the_axes_of_a_group_cross_at_its_mean_and_right_angles_are_seen_as_such
     picture, _ = draw_case(make_displays(LONG[:k])["rows"])
     for g, (panel, mean) in enumerate(zip(picture.axes_, picture.means, strict=True)):
         long, short = picture.principal_axes(g)
-        lines = [np.asarray(each.get_xydata()) for each in panel.lines]
+        lines = [np.asarray(line.get_xydata()) for line in panel.lines]
         for axis in (long, short):
             ends = np.array([mean - axis, mean + axis])
             assert any(line.shape == (2, 2) and np.allclose(line, ends) for line in lines)
@@ -327,11 +330,13 @@ def test_images_stand_in_order_below_their_names_and_as_tall_as_they_are():
         name="minimax_loss",
     )
     draw_without_layout(wide, 12, 9)
-    shown = [(panel.get_title(loc="center"), panel.images) for panel in wide.axes_ if panel.images]
+    titled_images = [
+        (panel.get_title(loc="center"), panel.images) for panel in wide.axes_ if panel.images
+    ]
     blocks = [*wide.pca_components, *wide.loadings]
-    assert [title.split()[-1] for title, _ in shown] == [str(i % 6 + 1) for i in range(12)]
-    assert [title.startswith("PCA") for title, _ in shown] == [True] * 6 + [False] * 6
-    for (_, images), block in zip(shown, blocks, strict=True):
+    assert [title.split()[-1] for title, _ in titled_images] == [str(i % 6 + 1) for i in range(12)]
+    assert [title.startswith("PCA") for title, _ in titled_images] == [True] * 6 + [False] * 6
+    for (_, images), block in zip(titled_images, blocks, strict=True):
         np.testing.assert_allclose(images[0].get_array(), block.reshape(2, 6))
     tall = replace(wide, image_shape=(6, 2))
     assert tall.figure_size()[1] > 2 * wide.figure_size()[1]
@@ -377,21 +382,22 @@ def test_any_units_can_be_read(kind, unit):
         picture.errors = unit * picture.errors
         picture.achievable_region = unit * picture.achievable_region
         picture.pca_errors = unit * picture.pca_errors
-        picture.solutions = {name: unit * each for name, each in picture.solutions.items()}
+        picture.solutions = {name: unit * solution for name, solution in picture.solutions.items()}
     else:
         records = [
-            {**each, "observed_loss": unit * each["observed_loss"]} for each in picture.records
+            {**record, "observed_loss": unit * record["observed_loss"]}
+            for record in picture.records
         ]
         picture = replace(picture, records=records)
-    _, written = draw_case(picture)
-    assert find_overlaps(written) == []
+    _, labels = draw_case(picture)
+    assert find_overlaps(labels) == []
 
 
 @pytest.mark.parametrize(
     "point",
     [
         (0.0, 0.0),
-        *(pytest.param(each, marks=pytest.mark.slow) for each in ((0.0, 2.0), (1.0, 1.0))),
+        *(pytest.param(point, marks=pytest.mark.slow) for point in ((0.0, 2.0), (1.0, 1.0))),
     ],
 )
 def test_a_frontier_of_one_point_is_drawn(point):
@@ -400,9 +406,9 @@ def test_a_frontier_of_one_point_is_drawn(point):
     picture.achievable_region = np.array([point] * 5)
     picture.pca_errors = np.array(point)
     picture.solutions = {name: np.array(point) for name in "abc"}
-    _, written = draw_case(picture)
-    assert find_overlaps(written) == []
-    assert "PCA,\na,\nb,\nc" in [text for text, _, _ in written]
+    _, labels = draw_case(picture)
+    assert find_overlaps(labels) == []
+    assert "PCA,\na,\nb,\nc" in [text for text, _, _ in labels]
 
 
 @pytest.mark.parametrize("side", [1, -1])
@@ -410,7 +416,11 @@ def test_the_line_of_equal_errors_crosses_the_entire_frontier_display(side):
     errors = np.array([[1.0, 9.0], [2.0, 8.0]])[::side, ::side]
     plain = np.array([1.5, 8.7])[::side]
     axes = draw_without_layout(FrontierDisplay(errors, PAIR, None, plain, {}, 1))
-    line = next(np.asarray(each.get_xydata()) for each in axes.lines if each.get_linestyle() != "-")
+    line = next(
+        np.asarray(candidate.get_xydata())
+        for candidate in axes.lines
+        if candidate.get_linestyle() != "-"
+    )
     limits = np.array([axes.get_xlim(), axes.get_ylim()])
     assert line.min() <= limits.min()
     assert line.max() >= limits.max()
@@ -423,7 +433,7 @@ def test_answers_at_one_place_share_a_mark_inside_that_of_pca():
     curve = np.array([[1.5, 8.5], [2.0, 8.0]])
     axes = draw_without_layout(FrontierDisplay(curve, PAIR, None, place, answers, 1))
     marks = {line.get_gid(): line for line in axes.lines}
-    assert [each for each in marks if str(each).startswith("answer")] == ["answer-3", "answer-0"]
+    assert [gid for gid in marks if str(gid).startswith("answer")] == ["answer-3", "answer-0"]
     assert marks["answer-3"].get_xdata() == [1.95]
     assert marks["PCA"].get_markersize() > 1.5 * marks["answer-0"].get_markersize()
     assert sorted(named_solutions(axes)) == ["PCA, one, two, three", "four"]
@@ -447,8 +457,8 @@ def test_every_solution_is_named_once_without_covering_another(n):
     places = np.linspace(5, 44, n).astype(int)
     solutions = {f"criterion {i}": curve[place] for i, place in enumerate(places.tolist())}
     picture = FrontierDisplay(curve, PAIR, None, np.array([1.4, 1.6]), solutions, 1)
-    _, written = draw_case(picture)
-    assert find_overlaps(written) == []
+    _, drawn_labels = draw_case(picture)
+    assert find_overlaps(drawn_labels) == []
     assert sorted(named_solutions(picture.ax_)) == sorted(["PCA", *solutions])
     labels = [text for text in picture.ax_.texts if text.get_text()]
     assert labels
@@ -465,14 +475,14 @@ def test_an_answer_far_from_the_frontier_is_an_arrow_at_the_edge():
     picture.solutions = {**picture.solutions, "disparity": np.array([1.5, 9.0])}
     np.testing.assert_array_equal(near, picture._limits())
     assert list(picture.distant_solutions()) == ["disparity"]
-    _, written = draw_case(picture)
-    assert find_overlaps(written) == []
+    _, labels = draw_case(picture)
+    assert find_overlaps(labels) == []
     names = named_solutions(picture.ax_)
     assert {"disparity outside the axes: 1.5, 9", "first, second, third"} <= set(names)
     # Whoever reads the table finds it where it is.
     assert picture.frame().iloc[-1].tolist() == ["disparity", 1.5, 9.0]
     # The arrow stands at the upper edge, above 1.5, and points upwards.
-    arrow = next(each for each in picture.ax_.texts if each.arrow_patch and not each.get_text())
+    arrow = next(text for text in picture.ax_.texts if text.arrow_patch and not text.get_text())
     low, high = picture.ax_.get_ylim()
     assert arrow.xy[0] == arrow.xyann[0] == pytest.approx(1.5)
     assert high - 0.2 * (high - low) < arrow.xyann[1] < arrow.xy[1] < high
@@ -525,7 +535,8 @@ def test_an_audit_shows_what_is_expected_where_it_is_known():
     audit = fs.audit(fair, X, groups, folds=5)
     picture = audit.plot()
     assert picture.quantity == "expected_loss"
-    frame, records = picture.frame(), audit.frame()
+    frame = picture.frame()
+    records = audit.frame()
     for name in ("state", "expected_loss", "expected_loss_low", "expected_loss_high"):
         assert frame[name].equals(records[name])
     assert audit.plot(quantity="observed_error").quantity == "observed_error"
@@ -551,15 +562,19 @@ def marker_of(criterion, names):
 
 @pytest.mark.parametrize("criterion", ["minimax_loss", "least_variance", "nash_welfare"])
 def test_a_criterion_has_one_marker_whatever_it_is_compared_with(criterion):
-    others = ("error_gap", "disparity", "mine")
+    other_names = ("error_gap", "disparity", "mine")
     markers = {
         marker_of(criterion, names)
-        for names in ((criterion, *others), (*others, criterion), ("equal_error", criterion))
+        for names in (
+            (criterion, *other_names),
+            (*other_names, criterion),
+            ("equal_error", criterion),
+        )
     }
     assert len(markers) == 1
     readable = criterion.replace("_", " ").replace("nash", "Nash")
     assert marker_of(readable, ("error gap", readable)) in markers
-    assert marker_of("mine", (criterion, *others)) not in markers
+    assert marker_of("mine", (criterion, *other_names)) not in markers
 
 
 def test_a_label_is_clearly_nearest_to_its_own_mark():
@@ -578,19 +593,21 @@ def test_a_label_is_clearly_nearest_to_its_own_mark():
             name.lower(): np.hypot(max(box.x0 - x, x - box.x1, 0), max(box.y0 - y, y - box.y1, 0))
             for name, (x, y) in pixels.items()
         }
-        own = distances.pop(label.get_text().lower())
-        assert 1.4 * own < min(distances.values())
+        own_distance = distances.pop(label.get_text().lower())
+        assert 1.4 * own_distance < min(distances.values())
 
 
 def test_a_group_with_several_models_is_named_once_as_a_heading():
-    picture, written = draw_case(make_displays(("Amer-Indian-Eskimo", "women"))["expected losses"])
-    texts = [text for text, _, _ in written]
+    picture, drawn_labels = draw_case(
+        make_displays(("Amer-Indian-Eskimo", "women"))["expected losses"]
+    )
+    texts = [text for text, _, _ in drawn_labels]
     for name in ("Amer-Indian-Eskimo", "women"):
         assert texts.count(name) == 1
     labels = [label.get_text() for label in picture.ax_.get_yticklabels()]
     models = [" ".join(label.split()) for label in labels]
     assert models == models[: len(models) // 2] * 2
-    assert find_overlaps(written) == []
+    assert find_overlaps(drawn_labels) == []
 
 
 @pytest.mark.parametrize(("largest", "is_logarithmic"), [(8, False), (59, True)])
@@ -608,6 +625,6 @@ def test_many_dimensions_are_on_a_logarithmic_axis(largest, is_logarithmic):
         for d in dimensions
         for group in PAIR
     ]
-    picture, written = draw_case(ErrorCurveDisplay(records, "observed_loss", 3))
+    picture, labels = draw_case(ErrorCurveDisplay(records, "observed_loss", 3))
     assert (picture.axes_[0].get_xscale() == "log") is is_logarithmic
-    assert find_overlaps(written) == []
+    assert find_overlaps(labels) == []

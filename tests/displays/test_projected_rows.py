@@ -13,7 +13,8 @@ from fairspan.errors import FairspanWarning, IncompatibleParameters, InvalidInpu
 from numpy_reference import random_rows
 
 ROWS = random_rows(0, n=90, p=4, groups=("a", "b", "c"))
-X, GROUPS = ROWS.X, ROWS.labels
+X = ROWS.X
+GROUPS = ROWS.labels
 
 
 @cache
@@ -29,33 +30,35 @@ def test_points_means_and_covariances_are_those_of_the_transformed_rows():
     assert display.n_rows == len(X)
     assert not any("rows are shown" in text for text in display_texts(display))
     for g, label in enumerate("abc"):
-        own = Z[label == GROUPS]
+        group_points = Z[label == GROUPS]
         np.testing.assert_array_equal(display.codes == g, label == GROUPS)
-        np.testing.assert_allclose(display.means[g], own.mean(axis=0), atol=1e-12)
-        np.testing.assert_allclose(display.covariances[g], np.cov(own.T, ddof=0), atol=1e-12)
+        np.testing.assert_allclose(display.means[g], group_points.mean(axis=0), atol=1e-12)
+        np.testing.assert_allclose(
+            display.covariances[g], np.cov(group_points.T, ddof=0), atol=1e-12
+        )
 
 
 def test_few_points_are_shared_out_evenly_and_seeded():
     labels = np.where(np.arange(90) < 4, "a", np.where(GROUPS == "a", "b", GROUPS))
-    few = FairPCA(2).fit(X, sensitive_features=labels)
-    display = ReducedRowsDisplay.compute(few, X, labels, max_rows=24)
+    fair = FairPCA(2).fit(X, sensitive_features=labels)
+    display = ReducedRowsDisplay.compute(fair, X, labels, max_rows=24)
     # The four rows of "a" are all there; the others share what it leaves.
     assert np.bincount(display.codes).tolist() == [4, 10, 10]
-    again = ReducedRowsDisplay.compute(few, X, labels, max_rows=24)
-    np.testing.assert_array_equal(display.points, again.points)
-    other = ReducedRowsDisplay.compute(few, X, labels, max_rows=24, random_state=1)
+    repeated = ReducedRowsDisplay.compute(fair, X, labels, max_rows=24)
+    np.testing.assert_array_equal(display.points, repeated.points)
+    other = ReducedRowsDisplay.compute(fair, X, labels, max_rows=24, random_state=1)
     assert not np.array_equal(display.points, other.points)
     np.testing.assert_array_equal(display.covariances, other.covariances)
 
 
-def test_a_group_column_and_a_missing_group():
+def test_groups_absent_from_the_rows_are_not_drawn():
     frame = pd.DataFrame(X, columns=list("wxyz")).assign(group=GROUPS)
     fair = FairPCA(2).fit(frame, sensitive_features="group")
-    held_out = frame[frame["group"] != "b"]
-    display = ReducedRowsDisplay.from_estimator(fair, held_out, "group")
+    test_rows = frame[frame["group"] != "b"]
+    display = ReducedRowsDisplay.from_estimator(fair, test_rows, "group")
     assert display.groups == ("a", "c")
     assert set(display.codes) == {0, 1}
-    np.testing.assert_allclose(display.points, fair.transform(held_out)[:, :2], atol=1e-12)
+    np.testing.assert_allclose(display.points, fair.transform(test_rows)[:, :2], atol=1e-12)
 
 
 def test_an_estimator_without_groups_shows_those_passed_to_it():
@@ -87,15 +90,19 @@ def test_a_plane_needs_two_components():
 
 
 def test_many_groups_have_panels(recwarn):
-    many = random_rows(4, n=120, p=3, groups=tuple("abcdef"))
+    rows = random_rows(4, n=120, p=3, groups=tuple("abcdef"))
     fair = FairPCA(2, criterion="total_error").fit_moments(
-        GroupMoments.from_rows(many.X, many.labels)
+        GroupMoments.from_rows(rows.X, rows.labels)
     )
-    display = ReducedRowsDisplay.from_estimator(fair, many.X, many.labels)
+    display = ReducedRowsDisplay.from_estimator(fair, rows.X, rows.labels)
     boxes = [axes.get_position() for axes in display.axes_]
     reading_order = sorted(range(6), key=lambda i: (-round(boxes[i].y0, 6), boxes[i].x0))
     assert reading_order == list(range(6))
-    assert not [each for each in recwarn if issubclass(each.category, FairspanWarning)]
+    assert not [
+        caught_warning
+        for caught_warning in recwarn
+        if issubclass(caught_warning.category, FairspanWarning)
+    ]
 
 
 def test_each_group_has_the_ellipse_of_two_standard_deviations_its_axes_and_its_points():
@@ -103,19 +110,22 @@ def test_each_group_has_the_ellipse_of_two_standard_deviations_its_axes_and_its_
     for g, (axes, mean) in enumerate(zip(display.axes_, display.means, strict=True)):
         # The points and lines of the other groups lie in each panel too, in another color.
         expected = display.points[display.codes == g]
-        points = next(each for each in axes.lines if np.array_equal(each.get_xydata(), expected))
+        points = next(line for line in axes.lines if np.array_equal(line.get_xydata(), expected))
         lines = [
-            np.asarray(each.get_xydata())
-            for each in axes.lines
-            if each is not points and each.get_color() == points.get_color()
+            np.asarray(line.get_xydata())
+            for line in axes.lines
+            if line is not points and line.get_color() == points.get_color()
         ]
         inverse = np.linalg.inv(display.covariances[g])
         distances = [
-            np.sqrt(np.einsum("ni,ij,nj->n", each - mean, inverse, each - mean)) for each in lines
+            np.sqrt(np.einsum("ni,ij,nj->n", curve - mean, inverse, curve - mean))
+            for curve in lines
         ]
-        assert [len(each) for each in distances if np.allclose(each, 2)] == [200, 2, 2]
+        assert [
+            len(curve_distances) for curve_distances in distances if np.allclose(curve_distances, 2)
+        ] == [200, 2, 2]
         # Only the axes of its own ellipse are drawn, each with an outline.
-        assert sum(len(each.get_xdata()) == 2 for each in axes.lines) == 4
+        assert sum(len(line.get_xdata()) == 2 for line in axes.lines) == 4
 
 
 @pytest.mark.parametrize(
@@ -129,9 +139,10 @@ def test_each_group_has_the_ellipse_of_two_standard_deviations_its_axes_and_its_
         ((1e4, 0.0), 0, 10 + 2 * 20),
     ],
 )
-def test_a_far_point_is_left_out_and_the_limits_are_those_of_the_others(far, axis, reach):
+def test_a_far_point_is_omitted_and_the_limits_are_those_of_the_others(far, axis, reach):
     corners = np.array([[10.0, 3.0], [-10.0, 3.0], [10.0, -3.0], [-10.0, -3.0]])
-    near, groups = np.tile(corners, (50, 1)), np.repeat(["a", "b"], [4, 196])
+    near = np.tile(corners, (50, 1))
+    groups = np.repeat(["a", "b"], [4, 196])
     fair = FairPCA(2, criterion="total_error").fit(near, sensitive_features=groups)
     rows = np.vstack([near, [far]])
     display = ReducedRowsDisplay.from_estimator(fair, rows, np.append(groups, "b"))

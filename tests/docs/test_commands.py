@@ -25,7 +25,7 @@ _BLOCK = re.compile(
     r"^```(?:text)?\n(fairspan .*?)^```\n(?:\n+```text\n(Verdict.*?)^```)?", re.S | re.M
 )
 TEXTS = ("sex", "race", "old", "progressed", "recovered")
-# The table of the census, as it is published; its columns here stand beside the encoded ones.
+# The table of the census, as it is published; these columns come before the encoded ones.
 CENSUS = ("age", "education_num", "capital_gain", "capital_loss", "hours_per_week")
 CENSUS_TEXT_COLUMNS = ("workclass", "education", "marital_status", "occupation", "relationship")
 CENSUS_TEXT_COLUMNS += ("race", "sex", "native_country", "fnlwgt")
@@ -35,8 +35,8 @@ def blocks_of(page):
     """Return the commands of each block, and the output of the last one in the page."""
     text = page.read_text(encoding="utf-8")
     return [
-        ([line for line in block.replace("\\\n", " ").splitlines() if line], shown)
-        for block, shown in _BLOCK.findall(text)
+        ([line for line in block.replace("\\\n", " ").splitlines() if line], output)
+        for block, output in _BLOCK.findall(text)
     ]
 
 
@@ -106,34 +106,39 @@ def test_every_command_runs(page, tmp_path, monkeypatch, capfd):
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.delitem(sys.modules, "hospital_rows", raising=False)
-    for lines, shown in blocks_of(page):
+    for lines, documented_output in blocks_of(page):
         for line in lines:
             words = shlex.split(line, comments=True)[1:]
-            written = words[words.index("-o") + 1] if "-o" in words else None
+            output_path = words[words.index("-o") + 1] if "-o" in words else None
             for word in words[1:]:
-                if word != written:
+                if word != output_path:
                     write_input(word, words)
             capfd.readouterr()
             assert cli.run(words) == 0, (line, capfd.readouterr().err)
-        if shown:
-            assert shown in capfd.readouterr().out, lines
+        if documented_output:
+            assert documented_output in capfd.readouterr().out, lines
 
 
 def test_commands_are_found():
     commands = {line.split()[1] for page in PAGES for lines, _ in blocks_of(page) for line in lines}
     assert commands == set(cli.fairspan.commands)
-    assert sum(bool(shown) for page in PAGES for _, shown in blocks_of(page)) >= 3
+    assert (
+        sum(bool(documented_output) for page in PAGES for _, documented_output in blocks_of(page))
+        >= 3
+    )
 
 
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 
 
 def test_the_example_prints_what_the_readme_shows():
-    example, shown = re.search(r"```python\n(.*?)```\n+```text\n(.*?)```", README, re.S).groups()
-    printed = io.StringIO()
-    with contextlib.redirect_stdout(printed):
+    example, documented_output = re.search(
+        r"```python\n(.*?)```\n+```text\n(.*?)```", README, re.S
+    ).groups()
+    output = io.StringIO()
+    with contextlib.redirect_stdout(output):
         exec(compile(example, "README.md", "exec"), {})
-    assert printed.getvalue() == shown
+    assert output.getvalue() == documented_output
 
 
 def test_the_readme_is_short():
@@ -149,7 +154,7 @@ def first_picture():
 
 
 @pytest.fixture(scope="module")
-def audited():
+def audits_by_dimension():
     module = first_picture()
     return {d: module.audited(d) for d in module.DIMENSIONS}
 
@@ -160,18 +165,18 @@ def interval(group, estimate):
     return " to ".join(to_ascii(format_share(share, 0.01)) for share in shares)
 
 
-def describe_picture(audited):
+def describe_picture(audits_by_dimension):
     """The alternative text: losses of both groups by number of components."""
     losses = {
         (model.name, group.group, d): 100
         * group.expected_loss.value
         / group.observed_total_variance
-        for d, result in audited.items()
+        for d, result in audits_by_dimension.items()
         for model in result.models
         for group in model.groups
     }
 
-    def span(model, group, dimensions=audited):
+    def span(model, group, dimensions=audits_by_dimension):
         values = [losses[model, group, d] for d in dimensions]
         return f"{min(values):.1f} % to {max(values):.1f} %"
 
@@ -180,13 +185,13 @@ def describe_picture(audited):
         f"Black people: under PCA {with_1} with 1 component, {with_2} with 2, and "
         f"{span('PCA', 'Black', (3, 4, 5))} with 3 to 5; under fair PCA "
         f"{span('fair PCA', 'Black')}. Other people: under PCA at most "
-        f"{max(losses['PCA', 'other', d] for d in audited):.1f} %, under fair PCA "
+        f"{max(losses['PCA', 'other', d] for d in audits_by_dimension):.1f} %, under fair PCA "
         f"{span('fair PCA', 'other')}."
     )
 
 
-def test_the_description_of_the_picture_agrees_with_the_audits(audited):
-    fair, plain = audited[2].models
+def test_the_description_of_the_picture_agrees_with_the_audits(audits_by_dimension):
+    fair, plain = audits_by_dimension[2].models
     black_in_pca = plain.groups[0]
     black, other = fair.groups
     loss_in_pca = interval(black_in_pca, black_in_pca.expected_loss)
@@ -202,10 +207,10 @@ def test_the_description_of_the_picture_agrees_with_the_audits(audited):
     )
     for page in ("README.md", "docs/index.md", "paper/paper.md"):
         text = " ".join((ROOT / page).read_text(encoding="utf-8").split())
-        assert [each for each in claims if each not in text] == []
+        assert [claim for claim in claims if claim not in text] == []
     for page in ("README.md", "docs/index.md"):
         text = (ROOT / page).read_text(encoding="utf-8")
-        assert describe_picture(audited) in text
+        assert describe_picture(audits_by_dimension) in text
         estimate = format_share(black.expected_loss.value / black.observed_total_variance)
         limit = loss.rpartition(" to ")[2]
         assert f"the estimate, {to_ascii(estimate)} under fair PCA: up to {limit}" in " ".join(
@@ -215,26 +220,27 @@ def test_the_description_of_the_picture_agrees_with_the_audits(audited):
     paper = (ROOT / "paper" / "paper.md").read_text(encoding="utf-8")
     assert f"error over all people rises by {100 * total:.2f} %" in " ".join(paper.split())
     assert fair.status == "optimal"
-    kinds = [each.verdict.kind for each in audited.values()]
+    kinds = [result.verdict.kind for result in audits_by_dimension.values()]
     assert kinds == ["no material harm", *["harm, repair helps"] * 4]
-    for result in audited.values():
+    for result in audits_by_dimension.values():
         assert "harmed" not in {group.state for group in result.models[0].groups}
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("d", range(1, 6))
-def test_the_verdicts_of_the_picture_are_those_on_other_people(audited, d):
+def test_the_verdicts_of_the_picture_are_those_on_other_people(audits_by_dimension, d):
     people = load_adult_by_race()
-    others = census("adult_test")
+    test_people = census("adult_test")
     features = pd.DataFrame(
         {
-            "age": others["age"],
-            "education-num": others["education_num"],
-            "hours-per-week": others["hours_per_week"],
-            "sex=Female": others["sex"] == "Female",
-            "marital-status=Married-civ-spouse": others["marital_status"] == "Married-civ-spouse",
-            "marital-status=Never-married": others["marital_status"] == "Never-married",
-            "relationship=Own-child": others["relationship"] == "Own-child",
+            "age": test_people["age"],
+            "education-num": test_people["education_num"],
+            "hours-per-week": test_people["hours_per_week"],
+            "sex=Female": test_people["sex"] == "Female",
+            "marital-status=Married-civ-spouse": test_people["marital_status"]
+            == "Married-civ-spouse",
+            "marital-status=Never-married": test_people["marital_status"] == "Never-married",
+            "relationship=Own-child": test_people["relationship"] == "Own-child",
         }
     )
     assert tuple(features) == people.feature_names
@@ -245,9 +251,9 @@ def test_the_verdicts_of_the_picture_are_those_on_other_people(audited, d):
         )
         for criterion in ("minimax_loss", "total_error")
     }
-    race = np.where(others["race"] == "Black", "Black", "other")
-    held_out = audit(models, features.to_numpy(dtype=float), race)
-    assert held_out.verdict.kind == audited[d].verdict.kind
+    race = np.where(test_people["race"] == "Black", "Black", "other")
+    test_audit = audit(models, features.to_numpy(dtype=float), race)
+    assert test_audit.verdict.kind == audits_by_dimension[d].verdict.kind
 
 
 # In points: far less than can be seen, and more than the last digit of a coordinate, which differs
@@ -259,11 +265,13 @@ _COORDINATE = re.compile(r"-?\d+\.\d+")
 def test_the_picture_is_the_one_that_its_program_draws(tmp_path):
     import matplotlib
 
-    kept = (ROOT / "docs" / "first-picture.svg").read_text(encoding="utf-8")
-    if f"Matplotlib v{matplotlib.__version__}" not in kept:
+    published = (ROOT / "docs" / "first-picture.svg").read_text(encoding="utf-8")
+    if f"Matplotlib v{matplotlib.__version__}" not in published:
         pytest.skip("another version of matplotlib draws other outlines")
     first_picture().draw(tmp_path / "again.svg")
-    again = (tmp_path / "again.svg").read_text(encoding="utf-8")
-    assert _COORDINATE.sub("", again) == _COORDINATE.sub("", kept)
-    drawn, shown = ([float(each) for each in _COORDINATE.findall(of)] for of in (again, kept))
-    assert drawn == pytest.approx(shown, rel=0, abs=SAME_PLACE)
+    redrawn = (tmp_path / "again.svg").read_text(encoding="utf-8")
+    assert _COORDINATE.sub("", redrawn) == _COORDINATE.sub("", published)
+    actual, expected = (
+        [float(number) for number in _COORDINATE.findall(svg)] for svg in (redrawn, published)
+    )
+    assert actual == pytest.approx(expected, rel=0, abs=SAME_PLACE)

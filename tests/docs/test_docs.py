@@ -26,7 +26,8 @@ PAGES = {
     for path in DOCS.rglob("*.md")
     if not path.is_relative_to(DOCS / "gallery")
 }
-CHOOSING, TABLES = PAGES["choosing.md"], PAGES["criteria.md"]
+CHOOSING = PAGES["choosing.md"]
+TABLES = PAGES["criteria.md"]
 
 # A block of Python, and what it prints if that is shown below it.
 _BLOCK = re.compile(r"^```python\n(.*?)^```\n(?:\n+```text\n(.*?)^```)?", re.S | re.M)
@@ -43,7 +44,7 @@ EXAMPLES = [
 
 def format_call(default_object):
     """Return the call that makes an object, with its defaults, as pages write it."""
-    values = (f"{each.name}={each.default!r}" for each in fields(default_object))
+    values = (f"{field.name}={field.default!r}" for field in fields(default_object))
     return f"`{type(default_object).__name__}({', '.join(values)})`".replace("'", '"')
 
 
@@ -56,12 +57,12 @@ def test_every_example_runs_and_prints_what_is_shown(page, blocks, tmp_path, mon
     monkeypatch.setenv("FAIRSPAN_DATA", str(FOLDER))
     monkeypatch.chdir(tmp_path)
     names = {}
-    for code, shown in blocks:
-        printed = io.StringIO()
-        with contextlib.redirect_stdout(printed):
+    for code, documented_output in blocks:
+        output = io.StringIO()
+        with contextlib.redirect_stdout(output):
             exec(compile(code, page, "exec"), names)
-        if shown:
-            assert printed.getvalue() == shown
+        if documented_output:
+            assert output.getvalue() == documented_output
 
 
 @pytest.mark.parametrize("word", [*get_args(State), *get_args(VerdictKind)])
@@ -71,10 +72,10 @@ def test_every_state_and_verdict_is_in_the_glossary(word):
 
 @pytest.mark.parametrize("name", CRITERIA)
 def test_every_criterion_is_explained_and_in_the_tables(name):
-    wanted = section(CHOOSING, ".*fair about.*?")
-    explained = section(TABLES, "What each criterion means.*?")
-    assert f'| `"{name}"`' in wanted
-    assert f'**`"{name}"`**' in explained
+    criteria_section = section(CHOOSING, ".*fair about.*?")
+    explained_names = section(TABLES, "What each criterion means.*?")
+    assert f'| `"{name}"`' in criteria_section
+    assert f'**`"{name}"`**' in explained_names
     row = f'| {format_call(CRITERIA[name]())} `"{name}"` |'
     assert row in section(TABLES, "Tables")
 
@@ -147,8 +148,8 @@ def test_every_group_of_names_has_an_example_that_runs():
     without = [part for part in groups if ">>>" not in part]
     assert len(without) == 1
     assert "fairspan.extending" in without[0]
-    found = doctest.testfile(str(DOCS / "api" / "index.rst"), module_relative=False)
-    assert not found.failed
+    results = doctest.testfile(str(DOCS / "api" / "index.rst"), module_relative=False)
+    assert not results.failed
 
 
 # Docstrings have the sections of numpydoc, in its order, of arguments that there are. Which of them
@@ -160,9 +161,19 @@ def with_public_methods(name):
     """The name, and the public methods and properties that its class defines itself."""
     module, _, short = name.rpartition(".")
     value = getattr(import_module(module), short)
-    own = vars(value) if isinstance(value, type) else {}
-    is_made = {"set_output", *(each for each in own if each.endswith("_request"))}
-    return [name, *(f"{name}.{each}" for each in own if each[0] != "_" and each not in is_made)]
+    attributes = vars(value) if isinstance(value, type) else {}
+    is_made = {
+        "set_output",
+        *(attribute for attribute in attributes if attribute.endswith("_request")),
+    }
+    return [
+        name,
+        *(
+            f"{name}.{attribute}"
+            for attribute in attributes
+            if attribute[0] != "_" and attribute not in is_made
+        ),
+    ]
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -170,15 +181,19 @@ def test_docstrings_are_those_of_numpydoc(name):
     from numpydoc.validate import validate
 
     module, _, short = name.rpartition(".")
-    found = []
-    for each in with_public_methods(name):
-        value = getattr(getattr(import_module(module), short), each.removeprefix(name + "."), None)
-        if each != name and not (callable(value) or isinstance(value, property)):
+    faults = []
+    for qualified_name in with_public_methods(name):
+        value = getattr(
+            getattr(import_module(module), short), qualified_name.removeprefix(name + "."), None
+        )
+        if qualified_name != name and not (callable(value) or isinstance(value, property)):
             continue
-        found += [
-            f"{each}: {message}" for code, message in validate(each)["errors"] if code in FAULTS
+        faults += [
+            f"{qualified_name}: {message}"
+            for code, message in validate(qualified_name)["errors"]
+            if code in FAULTS
         ]
-    assert not found
+    assert not faults
 
 
 def test_files_that_contributing_names_exist():

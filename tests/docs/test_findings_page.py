@@ -24,8 +24,10 @@ def rows_of(n, widths, seed=0):
     return np.random.default_rng(seed).standard_normal((n, len(widths))) * widths
 
 
-WIDE, NARROW = rows_of(200, [3, 1, 1, 1]), rows_of(100, [0.3, 1, 0.3, 0.3], seed=1)
-X, GROUPS = np.vstack([WIDE, NARROW]), np.repeat(["wide", "narrow"], [200, 100])
+WIDE = rows_of(200, [3, 1, 1, 1])
+NARROW = rows_of(100, [0.3, 1, 0.3, 0.3], seed=1)
+X = np.vstack([WIDE, NARROW])
+GROUPS = np.repeat(["wide", "narrow"], [200, 100])
 SIMILAR_ROWS = rows_of(300, [3, 1, 1, 1], seed=2)
 THREE = np.arange(300) % 3
 
@@ -35,7 +37,8 @@ def fit_model(n_components=1, rows=X, groups=GROUPS, **settings):
 
 
 def few_rows(n, name, d):
-    rows, groups = np.vstack([WIDE, NARROW[:n]]), np.repeat(["wide", name], [200, n])
+    rows = np.vstack([WIDE, NARROW[:n]])
+    groups = np.repeat(["wide", name], [200, n])
     return audit(PCA(d).fit(rows), rows, groups)
 
 
@@ -58,14 +61,14 @@ def row_number():
 
 
 def few_rows_of_equal_variances():
-    many = rows_of(460, [1.0] * 20, seed=3)
-    return audit(PCA(4).fit(many), many, np.repeat(["many", "few"], [400, 60]))
+    rows = rows_of(460, [1.0] * 20, seed=3)
+    return audit(PCA(4).fit(rows), rows, np.repeat(["many", "few"], [400, 60]))
 
 
 def fit_to_one_group():
-    many = rows_of(460, [1.0] * 20, seed=3)
-    few = PCA(4).fit(many[400:]).components_
-    return audit(few, many, np.repeat(["many", "few"], [400, 60]))
+    rows = rows_of(460, [1.0] * 20, seed=3)
+    components = PCA(4).fit(rows[400:]).components_
+    return audit(components, rows, np.repeat(["many", "few"], [400, 60]))
 
 
 def one_outlier():
@@ -90,7 +93,8 @@ def income_in_cents():
 
 def rare_category():
     rows = pd.DataFrame(SIMILAR_ROWS, columns=["a", "b", "c", "from=Atlantis"])
-    rows["b"], rows["from=Atlantis"] = rows["a"] + 0.1 * rows["b"], np.arange(300.0) == 7
+    rows["b"] = rows["a"] + 0.1 * rows["b"]
+    rows["from=Atlantis"] = np.arange(300.0) == 7
     return audit(fit_model(3, rows, GROUPS, scale=True), rows, GROUPS)
 
 
@@ -102,11 +106,12 @@ def impute_income_means(share):
 
 
 def persons():
-    rng, who = np.random.default_rng(6), np.repeat(np.arange(40), 10)
-    rows = 0.4 * rng.standard_normal((400, 4)) + rng.standard_normal((40, 4))[who]
+    rng = np.random.default_rng(6)
+    person = np.repeat(np.arange(40), 10)
+    rows = 0.4 * rng.standard_normal((400, 4)) + rng.standard_normal((40, 4))[person]
     table = pd.DataFrame(rows, columns=["age", "income", "rooms", "children"])
     model = fit_model(2, table, np.repeat(["a", "b"], 200)).subspace_
-    return audit(model, table.assign(person=who), np.repeat(["a", "b"], 200))
+    return audit(model, table.assign(person=person), np.repeat(["a", "b"], 200))
 
 
 def series():
@@ -131,7 +136,8 @@ def changed_rows():
 
 def missing_cells():
     holes = np.random.default_rng(0).random(X.shape) < 0.2
-    holes[:, 0], holes[:200] = False, False
+    holes[:, 0] = False
+    holes[:200] = False
     return audit(PCA(1).fit(X), np.where(holes, np.nan, X), GROUPS, on_missing="em")
 
 
@@ -213,11 +219,11 @@ def test_every_code_has_a_section_and_every_section_a_code():
 
 @pytest.mark.parametrize("code", CASES)
 def test_the_example_is_what_an_audit_says(code):
-    found = next(each for each in CASES[code]().findings if each.code == code)
-    quoted = re.search(r"^```text\n(.*?)^```", SECTIONS[code], re.S | re.M)[1]
-    assert " ".join(quoted.split()) == " ".join(str(found).split())
-    assert SECTIONS[code].lstrip().lower().startswith(f"**{found.severity}.**")
-    assert found.remedy.endswith(".")
+    finding = next(finding for finding in CASES[code]().findings if finding.code == code)
+    example = re.search(r"^```text\n(.*?)^```", SECTIONS[code], re.S | re.M)[1]
+    assert " ".join(example.split()) == " ".join(str(finding).split())
+    assert SECTIONS[code].lstrip().lower().startswith(f"**{finding.severity}.**")
+    assert finding.remedy.endswith(".")
 
 
 def test_the_page_names_the_findings_that_qualify_a_verdict():

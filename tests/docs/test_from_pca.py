@@ -41,8 +41,8 @@ def fair_model(frame, groups):
 
 def names_in_table(title):
     """The names of PCA in the first column of a table, below its head."""
-    quoted = re.findall(r"`(.*?)`", " ".join(row[0] for row in TABLES[title][1:]))
-    names = (re.split(r"[(=]", each)[0].removeprefix("IncrementalPCA.") for each in quoted)
+    code_spans = re.findall(r"`(.*?)`", " ".join(row[0] for row in TABLES[title][1:]))
+    names = (re.split(r"[(=]", span)[0].removeprefix("IncrementalPCA.") for span in code_spans)
     return {name for name in names if name.isidentifier()}
 
 
@@ -56,8 +56,8 @@ INHERITED = {"get_params", "set_params", "set_output", "get_metadata_routing"}
 
 
 def test_every_attribute_of_pca_is_in_a_table(plain_pca):
-    own = {name for name in vars(plain_pca) if name.endswith("_") and name[0] != "_"}
-    assert names_in_table("Attributes") == own
+    attributes = {name for name in vars(plain_pca) if name.endswith("_") and name[0] != "_"}
+    assert names_in_table("Attributes") == attributes
 
 
 def test_every_method_of_pca_is_in_a_table():
@@ -76,14 +76,14 @@ def test_every_parameter_of_pca_is_in_a_table():
     "name", sorted(names_in_table("Attributes") - {"components_", "n_samples_"})
 )
 def test_an_attribute_is_that_of_pca_up_to_the_factor_said(name, plain_pca, fair_model):
-    ours, theirs = (np.asarray(getattr(model, name)) for model in (fair_model, plain_pca))
+    fair_value, pca_value = (np.asarray(getattr(model, name)) for model in (fair_model, plain_pca))
     cell = third_column(name)
-    if theirs.dtype.kind not in "fi":
-        assert (ours == theirs).all()
+    if pca_value.dtype.kind not in "fi":
+        assert (fair_value == pca_value).all()
         return
     factor = (N - 1) / N if "(n - 1) / n" in cell else 1.0
     assert cell.startswith("equal")
-    np.testing.assert_allclose(ours, factor * theirs, rtol=1e-9)
+    np.testing.assert_allclose(fair_value, factor * pca_value, rtol=1e-9)
 
 
 def test_components_are_those_of_pca_with_the_same_signs(plain_pca, fair_model):
@@ -104,15 +104,18 @@ def test_rows_are_counted_as_incremental_pca_counts_them(frame, plain_pca, fair_
 def test_rows_are_reduced_as_pca_reduces_them(frame, plain_pca, fair_model):
     Z = plain_pca.transform(frame)
     np.testing.assert_allclose(fair_model.transform(frame), Z, atol=1e-8)
-    back = fair_model.inverse_transform(fair_model.transform(frame))
-    np.testing.assert_allclose(back, plain_pca.inverse_transform(Z), atol=1e-8)
+    restored_rows = fair_model.inverse_transform(fair_model.transform(frame))
+    np.testing.assert_allclose(restored_rows, plain_pca.inverse_transform(Z), atol=1e-8)
 
 
 def test_covariances_are_those_of_pca_up_to_the_factor_said(frame, plain_pca, fair_model):
     factor = (N - 1) / N
-    ours, theirs = fair_model.get_covariance(), plain_pca.get_covariance()
-    np.testing.assert_allclose(ours, factor * theirs, rtol=1e-7, atol=1e-9)
-    np.testing.assert_allclose(fair_model.get_precision() @ ours, np.eye(frame.shape[1]), atol=1e-6)
+    fair_covariance = fair_model.get_covariance()
+    pca_covariance = plain_pca.get_covariance()
+    np.testing.assert_allclose(fair_covariance, factor * pca_covariance, rtol=1e-7, atol=1e-9)
+    np.testing.assert_allclose(
+        fair_model.get_precision() @ fair_covariance, np.eye(frame.shape[1]), atol=1e-6
+    )
 
 
 def test_columns_are_named_after_the_class(plain_pca, fair_model):
@@ -142,5 +145,5 @@ def test_a_share_is_kept_by_every_group(frame, groups):
 
 
 def test_missing_groups_can_mean_pca(frame, fair_model):
-    alone = FairPCA(3, missing_groups="ignore").fit(frame)
-    np.testing.assert_allclose(alone.components_, fair_model.components_, atol=1e-10)
+    ungrouped_model = FairPCA(3, missing_groups="ignore").fit(frame)
+    np.testing.assert_allclose(ungrouped_model.components_, fair_model.components_, atol=1e-10)

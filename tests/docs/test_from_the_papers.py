@@ -17,7 +17,7 @@ ROWS = [
     for cells in [line.split(" | ")]
     for span in re.findall(r"`([^`]+)`", cells[1])
 ]
-# Of the issue that asked for them, and of the sources' own headings.
+# Terms of the issue that requested them, and of the sources' headings.
 WORDS = (
     "reconstruction error",
     "reconstruction loss",
@@ -40,9 +40,9 @@ WORDS = (
 
 @pytest.fixture(scope="module")
 def names():
-    found = {}
-    exec(compile(SETUP, "from-the-papers.md", "exec"), found)
-    return found
+    namespace = {}
+    exec(compile(SETUP, "from-the-papers.md", "exec"), namespace)
+    return namespace
 
 
 def test_every_source_has_its_calls():
@@ -59,8 +59,8 @@ def test_every_call_runs(call, names):
 
 
 def test_every_experiment_is_on_the_page():
-    named = set(re.findall(r"`\./run reproduce ([\w-]+)`", PAGE))
-    assert set(EXPERIMENTS) == named - {"NAME"}
+    page_names = set(re.findall(r"`\./run reproduce ([\w-]+)`", PAGE))
+    assert set(EXPERIMENTS) == page_names - {"NAME"}
 
 
 @pytest.mark.parametrize("word", WORDS)

@@ -22,7 +22,7 @@ pytestmark = pytest.mark.slow
 
 
 @pytest.fixture(params=["fair", "unfair"])
-def checked(request, tmp_path, monkeypatch):
+def folder_and_fairness(request, tmp_path, monkeypatch):
     """Folder with held-out rows and a model, and whether the model harms no group."""
     monkeypatch.chdir(tmp_path)
     X, groups = repairable_minority()
@@ -38,23 +38,23 @@ def checked(request, tmp_path, monkeypatch):
     return tmp_path, request.param == "fair"
 
 
-def test_the_step_of_the_workflow_fails_if_the_model_harms_a_group(checked):
-    folder, is_fair = checked
+def test_the_step_of_the_workflow_fails_if_the_model_harms_a_group(folder_and_fairness):
+    folder, is_fair = folder_and_fairness
     (line,) = re.findall(r"^ +- run: (fairspan .*)$", TEXT, re.M)
     program = shutil.which("fairspan", path=str(Path(sys.executable).parent))
     command = line.replace("fairspan", shlex.quote(program), 1)
-    done = subprocess.run(command, shell=True, cwd=folder, capture_output=True, text=True)
-    assert done.returncode == (0 if is_fair else 3), done.stderr
-    assert ("check failed: harm" in done.stderr) is not is_fair
+    completed = subprocess.run(command, shell=True, cwd=folder, capture_output=True, text=True)
+    assert completed.returncode == (0 if is_fair else 3), completed.stderr
+    assert ("check failed: harm" in completed.stderr) is not is_fair
     assert (folder / "audit.json").read_text().startswith("{")
 
 
-def test_the_file_of_tests_fails_if_the_model_harms_a_group(checked):
-    folder, is_fair = checked
+def test_the_file_of_tests_fails_if_the_model_harms_a_group(folder_and_fairness):
+    folder, is_fair = folder_and_fairness
     (code,) = re.findall(r"^```python\n(.*?)^```", TEXT, re.S | re.M)
     (folder / "test_fairness.py").write_text(code)
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "test_fairness.py"]
-    done = subprocess.run(command, cwd=folder, capture_output=True, text=True)
-    assert done.returncode == (0 if is_fair else 1), done.stdout
-    assert ("1 failed, 1 passed" in done.stdout) is not is_fair
-    assert ("CheckFailed: The audit fails its check. harm: " in done.stdout) is not is_fair
+    completed = subprocess.run(command, cwd=folder, capture_output=True, text=True)
+    assert completed.returncode == (0 if is_fair else 1), completed.stdout
+    assert ("1 failed, 1 passed" in completed.stdout) is not is_fair
+    assert ("CheckFailed: The audit fails its check. harm: " in completed.stdout) is not is_fair

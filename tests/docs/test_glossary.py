@@ -49,14 +49,14 @@ def is_own(value):
     return str(getattr(value, "__module__", "")).startswith("fairspan")
 
 
-def parameters_of(where, value):
+def parameters_of(place, value):
     """Yield the parameters of a function or class."""
     try:
         signature = inspect.signature(value)
     except (TypeError, ValueError):
         return
     for name in signature.parameters:
-        yield f"{where}({name}=)", name
+        yield f"{place}({name}=)", name
 
 
 def python_names():
@@ -68,25 +68,25 @@ def python_names():
             value = getattr(module, name)
             if name.startswith("_") or not is_own(value):
                 continue
-            where = f"{prefix}.{name}"
-            yield where, name
+            place = f"{prefix}.{name}"
+            yield place, name
             if callable(value):
-                yield from parameters_of(where, value)
+                yield from parameters_of(place, value)
             if inspect.isclass(value):
-                yield from class_names(where, value)
+                yield from class_names(place, value)
 
 
-def class_names(where, kind):
+def class_names(place, kind):
     """Yield the public attributes of a class, and the parameters of its methods."""
     owners = [owner for owner in kind.__mro__ if is_own(owner)]
     names = {name for owner in owners for name in [*vars(owner), *inspect.get_annotations(owner)]}
     for name in sorted(names):
         if name.startswith("_"):
             continue
-        yield f"{where}.{name}", name
+        yield f"{place}.{name}", name
         method = getattr(kind, name, None)
         if callable(method):
-            yield from parameters_of(f"{where}.{name}", method)
+            yield from parameters_of(f"{place}.{name}", method)
 
 
 def option_names():
@@ -120,8 +120,8 @@ SOURCES = {source.__name__: source for source in (python_names, option_names, js
 def test_public_names_use_the_terms_of_the_glossary(source):
     names = dict(SOURCES[source]())
     assert len(names) > 50
-    found = {where: terms for where, name in names.items() if (terms := breaches(name))}
-    assert not found
+    breaches_by_place = {place: terms for place, name in names.items() if (terms := breaches(name))}
+    assert not breaches_by_place
 
 
 @pytest.mark.parametrize(

@@ -22,7 +22,8 @@ from reproduction.data import load
 
 DOCS = Path(__file__).parents[2] / "docs"
 GUIDE = {path.stem: path.read_text(encoding="utf-8") for path in (DOCS / "guide").glob("*.md")}
-PENALTY, TRADE_OFF = 0.3, 0.8
+PENALTY = 0.3
+TRADE_OFF = 0.8
 
 
 @pytest.mark.parametrize("name", CRITERIA)
@@ -41,7 +42,7 @@ def reference_bound(name, second, weights, d):
     if name == "least_variance":
         return -top_sum(mixture, d)
     if name == "minimax_loss":
-        return weights @ [top_sum(each, d) for each in second] - top_sum(mixture, d)
+        return weights @ [top_sum(matrix, d) for matrix in second] - top_sum(mixture, d)
     value = weights @ np.trace(second, axis1=1, axis2=2) - top_sum(mixture, d)
     return value / weights.sum() if name == "equal_error" else value
 
@@ -74,9 +75,9 @@ def test_the_bound_of_each_criterion_can_be_computed_by_hand(name, d):
     patients = load_diabetes_by_sex()
     rows = (patients.X - patients.X.mean(axis=0)) / patients.X.std(axis=0)
     groups = patients.sensitive_features
-    own = [rows[groups == g] for g in np.unique(groups)]
-    second = np.array([each.T @ each / len(each) for each in own])
-    shares = np.array([len(each) / len(rows) for each in own])
+    rows_by_group = [rows[groups == g] for g in np.unique(groups)]
+    second = np.array([group_rows.T @ group_rows / len(group_rows) for group_rows in rows_by_group])
+    shares = np.array([len(group_rows) / len(rows) for group_rows in rows_by_group])
     moments = GroupMoments.from_rows(patients.X, groups)
     solution = FairPCA(d, criterion=BOUNDED[name], scale=True).fit_moments(moments).solution_
     assert weights_prove(name, solution.weights, shares)
@@ -93,8 +94,8 @@ def test_the_table_of_extra_dimensions_is_the_formula(k):
         for title in ("groups", "extra dimensions at most")
     )
     ranges = [[int(end) for end in head.split(" to ")] for head in map(str.strip, heads)]
-    shown = next(int(extra) for ends, extra in zip(ranges, extras, strict=True) if k <= ends[-1])
-    assert shown == np.floor(np.sqrt(2 * k + 0.25) - 1.5)
+    n_extra = next(int(extra) for ends, extra in zip(ranges, extras, strict=True) if k <= ends[-1])
+    assert n_extra == np.floor(np.sqrt(2 * k + 0.25) - 1.5)
 
 
 def test_the_figures_of_the_comparison_are_those_measured():
@@ -108,7 +109,9 @@ def test_the_figures_of_the_comparison_are_those_measured():
     assert figures
     assert rows
     unknown = [
-        each for each in figures if not re.search(rf"(?<![\d.]){re.escape(each)}(?![\d.])", results)
+        figure
+        for figure in figures
+        if not re.search(rf"(?<![\d.]){re.escape(figure)}(?![\d.])", results)
     ]
     assert unknown + [row for row in rows if f"| {row} |" not in results] == []
 
@@ -128,8 +131,9 @@ def test_the_summary_of_the_results_is_what_they_say():
     two = sorted((cells[2] for cells in headline if "six groups" not in cells[0]), key=float)
     assert len(two) == 6
     vu = measured_rows("The papers' algorithms", r"\| [a-z_]+ \| \d+ \| \d\.")
-    ratios, above = sorted(int(cells[6]) for cells in vu), [cells[8] for cells in vu]
-    shares = [float(each.removesuffix(" %")) for each in above if each.endswith(" %")]
+    ratios = sorted(int(cells[6]) for cells in vu)
+    above = [cells[8] for cells in vu]
+    shares = [float(text.removesuffix(" %")) for text in above if text.endswith(" %")]
     memory = measured_rows("Peak memory", r"\| (Faces|wide)")
     for message in (
         f"{two[0]} to {two[-1]} times as long in six cases",
@@ -138,8 +142,8 @@ def test_the_summary_of_the_results_is_what_they_say():
         f"not at all on {above.count('equal')} of {len(vu)} problems",
         f"at worst {max(shares)} %",
         *(
-            f"{ours[3]} MB beside {min(int(other[3]) for other in others)} MB"
-            for ours, *others in (memory[:3], memory[3:])
+            f"{our_row[3]} MB beside {min(int(other[3]) for other in other_rows)} MB"
+            for our_row, *other_rows in (memory[:3], memory[3:])
         ),
     ):
         assert message in summary
@@ -179,33 +183,37 @@ NEW_ROWS = {
 
 @pytest.mark.parametrize("name", REAL_DATA_LOADERS)
 def test_the_table_of_real_data_says_what_an_audit_says(name):
-    data, (rows, d, harmed, verdict) = REAL_DATA_LOADERS[name](), NEW_ROWS[name]
+    data = REAL_DATA_LOADERS[name]()
+    rows, d, harmed_groups, verdict = NEW_ROWS[name]
     fair = FairPCA(int(d), scale=True).fit(data.X, sensitive_features=data.sensitive_features)
-    found = audit({"fair": fair}, data.X, data.sensitive_features)
+    result = audit({"fair": fair}, data.X, data.sensitive_features)
     sizes = sorted(int(size.replace(",", "")) for size in re.findall(r"[\d,]*\d(?=,|$)", rows))
-    assert sizes == sorted(group.n_rows for group in found.models[1].groups)
-    assert found.verdict.kind == verdict
-    states = [group.state for group in found.models[1].groups]
-    assert states.count("harmed") == (0 if harmed == "nobody shown" else len(harmed.split(", ")))
-    assert "FS401" not in {finding.code for finding in found.findings}
+    assert sizes == sorted(group.n_rows for group in result.models[1].groups)
+    assert result.verdict.kind == verdict
+    states = [group.state for group in result.models[1].groups]
+    assert states.count("harmed") == (
+        0 if harmed_groups == "nobody shown" else len(harmed_groups.split(", "))
+    )
+    assert "FS401" not in {finding.code for finding in result.findings}
 
 
 def choices_of_features():
     """The features and groups of each row of the tutorial's table."""
-    people, whole = load_adult_by_race(), load_adult("race")
-    shipped = pd.DataFrame(people.X, columns=people.feature_names)
-    columns = pd.DataFrame(whole.X, columns=whole.feature_names)
+    people = load_adult_by_race()
+    all_adults = load_adult("race")
+    features = pd.DataFrame(people.X, columns=people.feature_names)
+    columns = pd.DataFrame(all_adults.X, columns=all_adults.feature_names)
     groups = people.sensitive_features
-    yield shipped, groups
-    is_black_or_white = np.isin(whole.sensitive_features, ["Black", "White"])
-    yield shipped[is_black_or_white], whole.sensitive_features[is_black_or_white]
-    yield shipped.assign(**{"hours-per-week": np.log(shipped["hours-per-week"])}), groups
+    yield features, groups
+    is_black_or_white = np.isin(all_adults.sensitive_features, ["Black", "White"])
+    yield features[is_black_or_white], all_adults.sensitive_features[is_black_or_white]
+    yield features.assign(**{"hours-per-week": np.log(features["hours-per-week"])}), groups
     has_gain, has_loss = (columns[f"capital-{name}"] > 0 for name in ("gain", "loss"))
-    yield shipped.assign(gain=has_gain.astype(float), loss=has_loss.astype(float)), groups
+    yield features.assign(gain=has_gain.astype(float), loss=has_loss.astype(float)), groups
     for name in ("native-country=United-States", "workclass=Private", "marital-status=Divorced"):
-        yield shipped.assign(**{name: columns[name]}), groups
+        yield features.assign(**{name: columns[name]}), groups
     for name in ("marital-status=Never-married", "relationship=Own-child", "sex=Female"):
-        yield shipped.drop(columns=name), groups
+        yield features.drop(columns=name), groups
 
 
 _SHORT_VERDICTS = {"no material harm": "no harm"}
@@ -228,14 +236,15 @@ def test_the_choice_of_the_example_is_as_the_tutorial_says():
 def test_the_verdict_of_the_example_is_that_on_the_other_half_of_the_people():
     people = load_adult_by_race()
     half = np.random.default_rng(0).permutation(len(people.X)) % 2 == 0
-    for fitted in (half, ~half):
-        rows, race = people.X[fitted], people.sensitive_features[fitted]
+    for in_training in (half, ~half):
+        rows = people.X[in_training]
+        race = people.sensitive_features[in_training]
         models = {
             name: FairPCA(2, criterion=name, scale=True).fit(rows, sensitive_features=race)
             for name in ("minimax_loss", "total_error")
         }
-        found = audit(models, people.X[~fitted], people.sensitive_features[~fitted])
-        assert found.verdict.kind == "harm, repair helps"
+        result = audit(models, people.X[~in_training], people.sensitive_features[~in_training])
+        assert result.verdict.kind == "harm, repair helps"
 
 
 def test_the_tumors_show_harm_at_three_dimensions_only():
@@ -244,18 +253,18 @@ def test_the_tumors_show_harm_at_three_dimensions_only():
     for d in (1, 2, 4, 5, 6):
         plain = FairPCA(d, criterion="total_error", scale=True)
         plain.fit(data.X, sensitive_features=data.sensitive_features)
-        found = audit({"PCA": plain}, data.X, data.sensitive_features).models[0]
-        assert {group.state for group in found.groups} == {"inconclusive"}
+        audited_model = audit({"PCA": plain}, data.X, data.sensitive_features).models[0]
+        assert {group.state for group in audited_model.groups} == {"inconclusive"}
 
 
 @pytest.mark.long
 def test_the_caption_of_losses_against_rows_says_what_the_picture_shows():
     page = GUIDE["new-rows"]
     code = re.search(r"^```\{plot\}\n(?::[^\n]*\n)*(.*?)^```", page, re.S | re.M)[1]
-    drawn = {}
-    exec(compile(code, "new-rows.md", "exec"), drawn)
-    on_rows, cross_fitted, corrected = drawn["found"].mean(axis=2)
-    truth = drawn["truth"]
+    namespace = {}
+    exec(compile(code, "new-rows.md", "exec"), namespace)
+    on_rows, cross_fitted, corrected = namespace["found"].mean(axis=2)
+    truth = namespace["truth"]
     assert f"The true loss is {truth:.2f}," in page
     assert 1.8 * truth < on_rows[0] < 2 * truth
     assert cross_fitted[0] < 0

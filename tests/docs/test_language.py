@@ -36,7 +36,7 @@ def prose(text):
 @cache
 def texts():
     """Return texts that users read, with their places: pages, and literals of the library."""
-    found = [(str(path.relative_to(ROOT)), path.read_text("utf-8")) for path in PAGES]
+    literals = [(str(path.relative_to(ROOT)), path.read_text("utf-8")) for path in PAGES]
     # A literal that is part of a page, a drawing, a pattern or a program is no prose.
     is_code = re.compile(r"[<>{};\\=]|%[a-z(]|width")
     for path in SOURCE:
@@ -46,14 +46,14 @@ def texts():
                 docstrings.add(node.value)
             text = node.value if isinstance(node, ast.Constant) else None
             if isinstance(text, str) and (node in docstrings or not is_code.search(text)):
-                found.append((f"{path.relative_to(ROOT)}:{node.lineno}", text))
-    return [(where, prose(text)) for where, text in found if len(text.split()) > 2]
+                literals.append((f"{path.relative_to(ROOT)}:{node.lineno}", text))
+    return [(place, prose(text)) for place, text in literals if len(text.split()) > 2]
 
 
 @pytest.mark.parametrize("rule", STYLES)
 def test_words_numbers_and_quotes_have_one_style(rule):
-    found = [(where, re.findall(STYLES[rule], text)) for where, text in texts()]
-    assert not [each for each in found if each[1]]
+    matches = [(place, re.findall(STYLES[rule], text)) for place, text in texts()]
+    assert not [place_and_matches for place_and_matches in matches if place_and_matches[1]]
 
 
 @pytest.mark.parametrize(

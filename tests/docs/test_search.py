@@ -22,7 +22,7 @@ RECIPES = {
 
 @pytest.fixture(scope="module")
 def index(tmp_path_factory):
-    """Search index of the pages with recipes, built as that of the whole documentation."""
+    """Search index of the pages with recipes, built as that of the full documentation."""
     pytest.importorskip("myst_parser")
     pytest.importorskip("sphinx")
     folder = tmp_path_factory.mktemp("docs")
@@ -46,6 +46,6 @@ def test_a_recipe_is_found_by_its_name(index, name):
 
     stem = SearchEnglish({}).stem(name.lower())
     pages = index["titleterms"].get(stem, [])
-    found = [pages] if isinstance(pages, int) else pages
+    positions = [pages] if isinstance(pages, int) else pages
     # Terms of titles rank before those of the text.
-    assert RECIPES[name] in [index["docnames"][i] for i in found]
+    assert RECIPES[name] in [index["docnames"][i] for i in positions]

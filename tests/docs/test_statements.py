@@ -14,8 +14,8 @@ _NO_SUMMARY = re.compile(r"(What|Of|By|That|With)\b")
 
 def is_swap(statement):
     """Return whether a tuple assignment exchanges its own targets."""
-    targets = {ast.unparse(each) for each in statement.targets[0].elts}
-    return {ast.unparse(each) for each in statement.value.elts} <= targets
+    targets = {ast.unparse(element) for element in statement.targets[0].elts}
+    return {ast.unparse(element) for element in statement.value.elts} <= targets
 
 
 def packed_assignments(tree):
@@ -36,7 +36,7 @@ def nested_conditionals(tree):
     return [
         node.lineno
         for node in conditionals
-        if any(isinstance(each, ast.IfExp) for each in ast.walk(node) if each is not node)
+        if any(isinstance(part, ast.IfExp) for part in ast.walk(node) if part is not node)
     ]
 
 
@@ -55,12 +55,12 @@ RULES = {rule.__name__: rule for rule in (packed_assignments, nested_conditional
 
 @pytest.mark.parametrize("rule", RULES)
 def test_no_statement_and_no_summary_breaks_the_rule(rule):
-    found = {
+    violations = {
         str(path.relative_to(ROOT)): lines
         for path in SOURCE
         if (lines := RULES[rule](ast.parse(path.read_text("utf-8"))))
     }
-    assert not found
+    assert not violations
 
 
 @pytest.mark.parametrize(

@@ -54,12 +54,12 @@ def test_the_example_for_mlflow_logs_every_metric(tmp_path, monkeypatch, capsys)
     names = {}
     exec(compile(example, "tracking.md", "exec"), names)
     exec(compile(logging, "tracking.md", "exec"), names)
-    stored = {
+    logged_metrics = {
         path.relative_to(tmp_path / "metrics").as_posix(): float(path.read_text().split()[1])
         for path in (tmp_path / "metrics").rglob("*")
         if path.is_file()
     }
-    assert stored == pytest.approx(names["found"].metrics())
+    assert logged_metrics == pytest.approx(names["found"].metrics())
     assert (tmp_path / "audit.md").read_text(encoding="utf-8").startswith("**Verdict")
     assert "largest_loss" in capsys.readouterr().out
 
@@ -69,7 +69,9 @@ def test_the_table_of_the_page_names_every_metric(monkeypatch):
     (example, *_) = re.findall(r"^```python\n(.*?)^```", page, re.S | re.M)
     names = {}
     exec(compile(example, "tracking.md", "exec"), names)
-    listed = set(re.findall(r"`([\w/]+)`", "".join(re.findall(r"^\| `.*?\|", page, re.M))))
+    documented_names = set(
+        re.findall(r"`([\w/]+)`", "".join(re.findall(r"^\| `.*?\|", page, re.M)))
+    )
     figures = {name.split("/")[0] for name in names["found"].metrics()}
     figures = {figure.removesuffix("_low").removesuffix("_high") for figure in figures}
-    assert figures <= {name.split("/")[0] for name in listed}
+    assert figures <= {name.split("/")[0] for name in documented_names}

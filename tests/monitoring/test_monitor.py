@@ -46,14 +46,17 @@ def test_a_look_has_the_figures_of_an_audit_at_its_level():
         level = 1 - 0.05 / (number * (number + 1))
         assert (look.number, look.date) == (number, "2026-01-31")
         assert look.level == pytest.approx(level, rel=1e-12)
-        found = fs.audit(fit_model().subspace_, X, groups, folds=None, level=level).models[0]
-        for mine, theirs in zip(look.groups, found.groups, strict=True):
-            assert (mine.group, mine.n_rows) == (theirs.group, theirs.n_rows)
-            assert mine.error == theirs.observed_error
-            assert mine.drift == theirs.drift
-        assert look.relative_gap == found.refit_bound.relative_gap
-        assert look.refit_may_help == found.refit_bound.refit_may_help
-        assert look.objective == found.refit_bound.objective
+        model = fs.audit(fit_model().subspace_, X, groups, folds=None, level=level).models[0]
+        for look_group, audited_group in zip(look.groups, model.groups, strict=True):
+            assert (look_group.group, look_group.n_rows) == (
+                audited_group.group,
+                audited_group.n_rows,
+            )
+            assert look_group.error == audited_group.observed_error
+            assert look_group.drift == audited_group.drift
+        assert look.relative_gap == model.refit_bound.relative_gap
+        assert look.refit_may_help == model.refit_bound.refit_may_help
+        assert look.objective == model.refit_bound.objective
 
 
 def test_errors_are_those_of_the_rows_and_of_the_fit():
@@ -81,12 +84,12 @@ def test_a_rise_in_one_group_is_an_alarm_for_it_and_a_fall_is_none():
 
 def test_all_looks_together_never_spend_the_level():
     monitor = fs.Monitor(fit_model(), level=0.9)
-    spent = []
+    spent_levels = []
     for number in range(1, 6):
         monitor.add(*make_rows(number), date="2026-01-31")
-        spent.append(monitor.history.spent)
+        spent_levels.append(monitor.history.spent)
     # The sum of 1 / (t (t + 1)) up to t is t / (t + 1).
-    np.testing.assert_allclose(spent, [0.1 * t / (t + 1) for t in range(1, 6)], rtol=1e-9)
+    np.testing.assert_allclose(spent_levels, [0.1 * t / (t + 1) for t in range(1, 6)], rtol=1e-9)
 
 
 def test_the_history_goes_on_where_it_was(path):
@@ -96,9 +99,9 @@ def test_the_history_goes_on_where_it_was(path):
     assert second.history == first.history
     look = second.add(*make_rows(2), date=datetime.date(2026, 2, 28))
     assert (look.number, look.date) == (2, "2026-02-28")
-    loaded = fs.History.load(path)
-    assert loaded == second.history
-    assert loaded.looks[1] == look
+    reloaded_history = fs.History.load(path)
+    assert reloaded_history == second.history
+    assert reloaded_history.looks[1] == look
 
 
 def test_a_saved_model_and_a_file_of_rows_are_watched(path, tmp_path):
@@ -108,9 +111,9 @@ def test_a_saved_model_and_a_file_of_rows_are_watched(path, tmp_path):
     frame.to_parquet(tmp_path / "may.parquet")
     monitor = fs.Monitor(tmp_path / "fair.model", path)
     look = monitor.add(tmp_path / "may.parquet", "g", date="2026-05-31")
-    same = fs.Monitor(fit_model()).add(X, groups, date="2026-05-31")
-    for mine, theirs in zip(look.groups, same.groups, strict=True):
-        assert mine.error.value == pytest.approx(theirs.error.value, rel=1e-9)
+    look_of_model = fs.Monitor(fit_model()).add(X, groups, date="2026-05-31")
+    for file_group, model_group in zip(look.groups, look_of_model.groups, strict=True):
+        assert file_group.error.value == pytest.approx(model_group.error.value, rel=1e-9)
 
 
 def test_clusters_widen_the_intervals():
@@ -120,8 +123,10 @@ def test_clusters_widen_the_intervals():
         np.repeat(X, 4, axis=0), np.repeat(groups, 4), clusters=people, date="2026-01-31"
     )
     rows = fs.Monitor(fit_model()).add(X, groups, date="2026-01-31")
-    for mine, theirs in zip(clusters.groups, rows.groups, strict=True):
-        width, expected = (each.drift.high - each.drift.low for each in (mine, theirs))
+    for group_with_clusters, group_of_rows in zip(clusters.groups, rows.groups, strict=True):
+        width, expected = (
+            group.drift.high - group.drift.low for group in (group_with_clusters, group_of_rows)
+        )
         # Four copies of each row say as much as the row.
         assert width == pytest.approx(expected, rel=0.25)
 
@@ -152,13 +157,14 @@ def refusals():
 def test_bad_input_leaves_the_history_as_it_was(path, name):
     monitor = fs.Monitor(fit_model(), path)
     monitor.add(*make_rows(1), date="2026-01-31")
-    before, history = path.read_bytes(), monitor.history
+    original_bytes = path.read_bytes()
+    history = monitor.history
     call, error, words = refusals()[name]
     with pytest.raises(error, match=words):
         call(monitor)
-    assert path.read_bytes() == before
+    assert path.read_bytes() == original_bytes
     assert monitor.history == history
-    assert [each.name for each in path.parent.iterdir()] == [path.name]
+    assert [file.name for file in path.parent.iterdir()] == [path.name]
 
 
 def test_repeated_rows_are_added_where_that_is_forced(path):
@@ -168,12 +174,13 @@ def test_repeated_rows_are_added_where_that_is_forced(path):
 
 
 def test_a_history_that_another_process_has_changed_is_not_overwritten(path):
-    first, second = fs.Monitor(fit_model(), path), fs.Monitor(fit_model(), path)
+    first = fs.Monitor(fit_model(), path)
+    second = fs.Monitor(fit_model(), path)
     first.add(*make_rows(1), date="2026-01-31")
-    before = path.read_bytes()
+    original_bytes = path.read_bytes()
     with pytest.raises(InvalidInput, match="has changed since it was read"):
         second.add(*make_rows(2), date="2026-02-28")
-    assert path.read_bytes() == before
+    assert path.read_bytes() == original_bytes
 
 
 def test_the_history_of_another_model_or_level_is_refused(path):
@@ -238,16 +245,16 @@ def test_histories_of_two_sites_merge_by_date(tmp_path):
         for month in (1, 2):
             monitor.add(*make_rows(10 * i + month), date=f"2026-0{month}-{15 + i}")
     north, south = map(fs.History.load, paths)
-    both = north.merge(south)
-    assert [look.date for look in both.looks] == [
+    history = north.merge(south)
+    assert [look.date for look in history.looks] == [
         "2026-01-15",
         "2026-01-16",
         "2026-02-15",
         "2026-02-16",
     ]
-    assert [look.number for look in both.looks] == [1, 2, 3, 4]
-    assert both.spent == pytest.approx(north.spent + south.spent)
-    assert both.merge(south).looks == both.looks
+    assert [look.number for look in history.looks] == [1, 2, 3, 4]
+    assert history.spent == pytest.approx(north.spent + south.spent)
+    assert history.merge(south).looks == history.looks
     other = fs.Monitor(fit_model(), level=0.9).history
     with pytest.raises(InvalidInput, match="histories of the same fitted model"):
         north.merge(other)
@@ -264,8 +271,8 @@ def test_the_frame_and_the_printed_table_show_the_looks():
     text = repr(monitor.history)
     lines = [line.split() for line in text.splitlines()]
     assert ["2", "2026-02-28", "new"] in [line[:3] for line in lines]
-    risen = ["2", "2026-02-28", "old"]
-    assert [line[:3] for line in lines if line[-1:] == ["risen"]] == [risen]
+    rows_with_rise = ["2", "2026-02-28", "old"]
+    assert [line[:3] for line in lines if line[-1:] == ["risen"]] == [rows_with_rise]
     assert "(no name)" not in monitor.history._repr_html_()
     assert " ".join(text.split()).endswith(monitor.history.conclusion)
     assert "2026-02-28" in monitor.history._repr_html_()
@@ -317,9 +324,9 @@ def test_the_page_has_the_conclusion_a_chart_and_every_look(tmp_path):
     assert figure.count("<use") >= 2 * 24
     assert "Errors that have risen: o&lt;l&gt;d in look 24." in figure
     assert "http" not in text.replace("http://www.w3.org", "").replace("http-equiv", "")
-    again = tmp_path / "again.html"
-    monitor.history.write_report(again)
-    assert again.read_bytes() == page.read_bytes()
+    second_page = tmp_path / "again.html"
+    monitor.history.write_report(second_page)
+    assert second_page.read_bytes() == page.read_bytes()
 
 
 @pytest.mark.slow

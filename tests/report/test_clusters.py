@@ -13,10 +13,11 @@ NAMES = list("uvwx")
 
 
 def persons(seed=0):
-    rng, who = np.random.default_rng(seed), np.repeat(np.arange(30), 8)
-    rows = 0.5 * rng.normal(size=(240, 4)) + rng.normal(size=(30, 4))[who] * [3, 2, 1, 1]
+    rng = np.random.default_rng(seed)
+    person = np.repeat(np.arange(30), 8)
+    rows = 0.5 * rng.normal(size=(240, 4)) + rng.normal(size=(30, 4))[person] * [3, 2, 1, 1]
     frame = pd.DataFrame(rows, columns=NAMES)
-    return frame.assign(g=np.array(["a", "b"])[who % 2], who=who)
+    return frame.assign(g=np.array(["a", "b"])[person % 2], who=person)
 
 
 @pytest.fixture(scope="module")
@@ -33,18 +34,20 @@ COMPARISON_SETTINGS = {"n_components": 2, "compare": ["error_gap"]}
 def test_intervals_of_a_report_are_those_of_an_audit_with_clusters(frame, tmp_path, no_figures):
     page = tmp_path / "page.html"
     facts = fs.write_report(page, frame, "g", clusters="who", **SETTINGS)
-    beside = fs.write_report(page, frame[[*NAMES, "g"]], "g", clusters=frame.who, **SETTINGS)
-    assert facts["models"] == beside["models"]
+    facts_of_separate_clusters = fs.write_report(
+        page, frame[[*NAMES, "g"]], "g", clusters=frame.who, **SETTINGS
+    )
+    assert facts["models"] == facts_of_separate_clusters["models"]
     assert facts["rows"]["has_clusters"]
     assert facts["rows"]["n_features"] == 4
     assert "counted as one observation" in page.read_text()
     pca = fs.FairPCA(2, criterion="total_error").fit(frame[NAMES], sensitive_features=frame.g)
-    (audited,) = fs.audit(pca, frame, "g", clusters="who", folds=5).to_dict()["models"]
+    (audit_record,) = fs.audit(pca, frame, "g", clusters="who", folds=5).to_dict()["models"]
     plain = fs.write_report(page, frame[[*NAMES, "g"]], "g", **SETTINGS)
     for with_them, without, reference in zip(
         facts["models"][0]["groups"],
         plain["models"][0]["groups"],
-        audited["groups"],
+        audit_record["groups"],
         strict=True,
     ):
         ends = [with_them[f"observed_error_{end}"] for end in ("low", "high")]
@@ -58,7 +61,7 @@ def test_intervals_of_a_report_are_those_of_an_audit_with_clusters(frame, tmp_pa
 
 
 @pytest.mark.slow
-def test_the_command_makes_the_same_report_and_judges_held_out_rows(
+def test_the_command_writes_the_same_report_and_evaluates_held_out_rows(
     frame, tmp_path, capsys, no_figures
 ):
     paths = tmp_path / "t.csv", tmp_path / "more.csv", tmp_path / "m"
@@ -68,33 +71,33 @@ def test_the_command_makes_the_same_report_and_judges_held_out_rows(
     words += ["--clusters", "who"]
     assert cli.run([*words, "--json"]) == 0
     facts = json.loads(capsys.readouterr().out)
-    made = fs.write_report(
+    expected = fs.write_report(
         tmp_path / "page.html", paths[0], "g", clusters="who", **COMPARISON_SETTINGS
     )
-    assert facts["models"] == json.loads(json.dumps(made["models"]))
+    assert facts["models"] == json.loads(json.dumps(expected["models"]))
     model = fs.FairPCA(2).fit(frame[NAMES], sensitive_features=frame.g)
     model.subspace_.save(paths[2])
     assert cli.run([*words, "--model", str(paths[2]), "--test", str(paths[1]), "--json"]) == 0
-    given = json.loads(capsys.readouterr().out)["user_models"]
-    more = persons(1)
-    reference = fs.audit(model.subspace_, more, "g", clusters="who").models[0]
-    assert [each["observed_error_high"] for each in given["models"][0]["groups"]] == pytest.approx(
-        [each.observed_error.high for each in reference.groups]
-    )
+    user_facts = json.loads(capsys.readouterr().out)["user_models"]
+    other_rows = persons(1)
+    reference = fs.audit(model.subspace_, other_rows, "g", clusters="who").models[0]
+    assert [
+        group["observed_error_high"] for group in user_facts["models"][0]["groups"]
+    ] == pytest.approx([group.observed_error.high for group in reference.groups])
     assert cli.run([*words, "--folds", "none", "--json"]) == 2
 
 
 def test_held_out_rows_need_clusters_of_their_own(frame, tmp_path):
     model = fs.FairPCA(2).fit(frame[NAMES], sensitive_features=frame.g)
-    asked = {**SETTINGS, "models": model, "clusters": frame.who, "test": (frame[NAMES], frame.g)}
+    options = {**SETTINGS, "models": model, "clusters": frame.who, "test": (frame[NAMES], frame.g)}
     with pytest.raises(fs.errors.InvalidType, match="groups_test, clusters_test"):
-        fs.write_report(tmp_path / "page.html", frame[NAMES], frame.g, **asked)
+        fs.write_report(tmp_path / "page.html", frame[NAMES], frame.g, **options)
 
 
 @pytest.mark.slow
 def test_held_out_rows_with_clusters_are_audited_with_them(frame, tmp_path, no_figures):
     model = fs.FairPCA(2).fit(frame[NAMES], sensitive_features=frame.g)
-    asked = {**SETTINGS, "models": model, "clusters": frame.who}
-    asked["test"] = (frame[NAMES], frame.g, frame.who)
-    facts = fs.write_report(tmp_path / "page.html", frame[NAMES], frame.g, **asked)
+    options = {**SETTINGS, "models": model, "clusters": frame.who}
+    options["test"] = (frame[NAMES], frame.g, frame.who)
+    facts = fs.write_report(tmp_path / "page.html", frame[NAMES], frame.g, **options)
     assert facts["user_models"]["rows"]["has_clusters"]

@@ -59,19 +59,21 @@ def test_plain_pca_is_that_of_singular_vectors(center, scale):
     reference = reference_pca(X, labels, 2, center=center, standardize=scale)
     pca = facts["models"][0]
     assert (pca["name"], pca["is_pca"]) == ("PCA", True)
-    for key, of in (
-        ("observed_error", lambda each: each.error),
-        ("observed_error_low", lambda each: each.low),
-        ("observed_error_high", lambda each: each.high),
-        ("observed_best_error", lambda each: each.best_error),
-        ("observed_loss", lambda each: each.error - each.best_error),
-        ("observed_variance_kept", lambda each: 1 - each.error / each.total_variance),
+    for key, compute in (
+        ("observed_error", lambda group: group.error),
+        ("observed_error_low", lambda group: group.low),
+        ("observed_error_high", lambda group: group.high),
+        ("observed_best_error", lambda group: group.best_error),
+        ("observed_loss", lambda group: group.error - group.best_error),
+        ("observed_variance_kept", lambda group: 1 - group.error / group.total_variance),
     ):
-        expected = [of(each) for each in reference.values()]
+        expected = [compute(group_figures) for group_figures in reference.values()]
         np.testing.assert_allclose(group_column(pca, key), expected, rtol=1e-8, atol=1e-8)
-    for group, each in zip(pca["groups"], reference.values(), strict=True):
-        assert group["n_rows"] == each.n
-        assert group["observed_total_variance"] == pytest.approx(each.total_variance, rel=1e-9)
+    for group, group_figures in zip(pca["groups"], reference.values(), strict=True):
+        assert group["n_rows"] == group_figures.n
+        assert group["observed_total_variance"] == pytest.approx(
+            group_figures.total_variance, rel=1e-9
+        )
 
 
 @pytest.mark.long
@@ -85,9 +87,12 @@ def test_every_criterion_says_what_its_estimator_and_the_audit_say():
         readable_name(name): FairPCA(2, criterion=name).fit(X, sensitive_features=labels)
         for name in CRITERIA
     }
-    audited = {each.name: each for each in audit(fits, X, labels).models}
+    models_by_name = {
+        audited_model.name: audited_model for audited_model in audit(fits, X, labels).models
+    }
     for name in names:
-        model, expected = model_facts(facts, name), audited[name]
+        model = model_facts(facts, name)
+        expected = models_by_name[name]
         values = [group.observed_error.value for group in expected.groups]
         np.testing.assert_allclose(group_column(model, "observed_error"), values, rtol=1e-9)
         assert model["observed_total_error"] == pytest.approx(
@@ -109,24 +114,26 @@ def test_findings_are_those_of_the_audit():
     facts = report_facts(X, labels, 2, compare=[], folds=5)
     fair = FairPCA(2).fit(X, sensitive_features=labels)
     expected = audit({"PCA": PCA(2).fit(X), "minimax_loss": fair}, X, labels, folds=5)
-    found = {each["code"] for each in facts["findings"]}
-    assert found == {each.code for each in expected.findings}
+    codes = {finding["code"] for finding in facts["findings"]}
+    assert codes == {finding.code for finding in expected.findings}
 
 
 def test_without_rows_there_are_no_intervals_and_a_finding_says_so():
     X, labels = generate_rows(2, 5)
     moments = GroupMoments.from_rows(X, labels)
-    few = ["nash_welfare"]
-    facts = report_facts(None, None, 2, moments=moments, compare=few)
-    with_rows = report_facts(X, labels, 2, compare=few)
-    assert "FS106" in [each["code"] for each in facts["findings"]]
+    compare = ["nash_welfare"]
+    facts = report_facts(None, None, 2, moments=moments, compare=compare)
+    with_rows = report_facts(X, labels, 2, compare=compare)
+    assert "FS106" in [finding["code"] for finding in facts["findings"]]
     assert not facts["rows"]["has_intervals"]
-    for here, there in zip(facts["models"], with_rows["models"], strict=True):
+    for model, model_with_rows in zip(facts["models"], with_rows["models"], strict=True):
         np.testing.assert_allclose(
-            group_column(here, "observed_error"), group_column(there, "observed_error"), rtol=1e-9
+            group_column(model, "observed_error"),
+            group_column(model_with_rows, "observed_error"),
+            rtol=1e-9,
         )
-        assert {group["observed_error_low"] for group in here["groups"]} == {None}
-        assert here["observed_disparity_low"] is None
+        assert {group["observed_error_low"] for group in model["groups"]} == {None}
+        assert model["observed_disparity_low"] is None
 
 
 def test_fits_by_dimension_are_between_the_best_possible_and_no_fit():
@@ -145,8 +152,8 @@ def test_fits_by_dimension_are_between_the_best_possible_and_no_fit():
         rows = (X - pca.inverse_transform(pca.transform(X))) ** 2
         by_group = [rows[labels == label].sum(axis=1).mean() for label in sorted(set(labels))]
         np.testing.assert_allclose(errors, by_group, rtol=1e-9, atol=1e-9)
-        alone = reference_figures(X, labels, pca.components_, pca.mean_, 1.0, center="global")
-        expected = [each.best_error for each in alone.values()]
+        figures = reference_figures(X, labels, pca.components_, pca.mean_, 1.0, center="global")
+        expected = [group_figures.best_error for group_figures in figures.values()]
         np.testing.assert_allclose(best[d - 1], expected, rtol=1e-8, atol=1e-8)
     assert (best <= fair + slack).all()
     assert (best <= plain + slack).all()
@@ -161,22 +168,24 @@ def test_the_frontier_holds_every_answer_and_bounds_what_can_be_reached():
     X, labels = generate_rows(2, 6)
     facts = report_facts(X, labels, 2)
     curve = facts["frontier"]
-    errors, slack = np.array(curve["observed_errors"]), curve["max_deviation"] + 1e-9
+    errors = np.array(curve["observed_errors"])
+    slack = curve["max_deviation"] + 1e-9
     assert (np.diff(errors[:, 0]) > 0).all()
     assert (np.diff(errors[:, 1]) < 0).all()
     for model in facts["models"]:
         # No vertex is worse in both.
         assert not (errors > group_column(model, "observed_error") + slack).all(axis=1).any()
-    low, high = np.min(curve["observed_region"], axis=0), np.max(curve["observed_region"], axis=0)
+    low = np.min(curve["observed_region"], axis=0)
+    high = np.max(curve["observed_region"], axis=0)
     rng = np.random.default_rng(1)
     for _ in range(200):
         basis = np.linalg.qr(rng.normal(size=(6, 2)))[0]
         figures = reference_figures(X, labels, basis.T, X.mean(axis=0), 1.0, center="global")
-        at = np.array([each.error for each in figures.values()])
-        assert (at >= low - slack).all()
-        assert (at <= high + 1e-2 * high).all()
+        answer = np.array([group_figures.error for group_figures in figures.values()])
+        assert (answer >= low - slack).all()
+        assert (answer <= high + 1e-2 * high).all()
         # Below the curve nothing is reached: no vertex is worse in both.
-        assert not (errors > at + slack).all(axis=1).any()
+        assert not (errors > answer + slack).all(axis=1).any()
     assert report_facts(*generate_rows(3, 4), 2, compare=[])["frontier"] is None
 
 
@@ -186,13 +195,13 @@ def test_without_a_dimension_it_is_the_fewest_that_keep_nine_tenths_of_every_gro
     d = facts["settings"]["n_components"]
     assert FairPCA(0.9).fit(X, sensitive_features=labels).n_components_ == d
     fewer = FairPCA(d - 1).fit(X, sensitive_features=labels)
-    kept = 1 - fewer.group_errors_ / [
+    kept_shares = 1 - fewer.group_errors_ / [
         X[labels == g].var(axis=0).sum()
         + ((X[labels == g].mean(axis=0) - X.mean(axis=0)) ** 2).sum()
         for g in fewer.groups_
     ]
     assert (
-        kept.min()
+        kept_shares.min()
         < 0.9
         <= min(group_column(model_facts(facts, "minimax loss"), "observed_variance_kept"))
     )
@@ -205,11 +214,9 @@ def test_without_a_dimension_it_is_the_fewest_that_keep_nine_tenths_of_every_gro
 def test_weights_count_as_copies_of_rows_do():
     X, labels = generate_rows(2, 4)
     weights = np.tile([1.0, 2.0], len(X))[: len(X)]
-    copied = np.repeat(np.arange(len(X)), weights.astype(int))
-    facts, copies = (
-        report_facts(X, labels, 2, sample_weight=weights),
-        report_facts(X[copied], labels[copied], 2),
-    )
+    row_copies = np.repeat(np.arange(len(X)), weights.astype(int))
+    facts = report_facts(X, labels, 2, sample_weight=weights)
+    copies = report_facts(X[row_copies], labels[row_copies], 2)
     assert facts["data"]["has_weights"]
     assert not copies["data"]["has_weights"]
     for one, other in zip(facts["models"], copies["models"], strict=True):
@@ -224,8 +231,8 @@ def test_weights_count_as_copies_of_rows_do():
 def test_an_infeasible_criterion_is_reported_and_not_drawn():
     compare = ["disparity", "minimax_error", "equal_error"]
     facts = report_facts(*generate_rows(3, 4), 2, compare=compare)
-    skipped = [each["name"] for each in facts["skipped_criteria"]]
-    assert skipped == ["disparity", "equal error"]
+    skipped_names = [criterion_record["name"] for criterion_record in facts["skipped_criteria"]]
+    assert skipped_names == ["disparity", "equal error"]
     assert "3 groups" in facts["skipped_criteria"][0]["reason"]
     assert "disparity" not in [model["name"] for model in facts["models"]]
 
@@ -279,8 +286,8 @@ def test_a_fit_without_any_solution_is_an_error():
 def test_the_list_of_many_feature_names_is_cut_and_the_report_is_not(tmp_path):
     X = np.random.default_rng(0).normal(size=(24, 1_001))
     page = tmp_path / "page.html"
-    asked = {"n_components": 2, "criterion": "total_error", "compare": [], "folds": None}
-    facts = fs.write_report(page, X, [*"ab"] * 12, **asked)
+    options = {"n_components": 2, "criterion": "total_error", "compare": [], "folds": None}
+    facts = fs.write_report(page, X, [*"ab"] * 12, **options)
     assert len(facts["data"]["feature_names"]) == 1_001
     assert 2 in report_dimensions(facts)
     assert len(report_dimensions(facts)) <= 5
@@ -293,7 +300,8 @@ def test_the_list_of_many_feature_names_is_cut_and_the_report_is_not(tmp_path):
 @pytest.mark.parametrize("k", [2, 3])
 def test_more_dimensions_are_compared_with_two_groups(k):
     rng = np.random.default_rng(0)
-    X, labels = rng.normal(size=(40 * k, 18)), np.repeat([*"abc"[:k]], 40)
+    X = rng.normal(size=(40 * k, 18))
+    labels = np.repeat([*"abc"[:k]], 40)
     facts = report_facts(X, labels, 2, criterion="total_error", compare=[])
     n_dimensions = len(report_dimensions(facts))
     assert n_dimensions == 18 if k == 2 else 8 <= n_dimensions <= 16
@@ -303,7 +311,7 @@ def test_very_few_rows_have_no_estimates_at_any_dimension():
     X = np.random.default_rng(0).normal(size=(4, 3))
     facts = report_facts(X, [*"aabb"], 1, compare=[], folds=10)
     assert {group["expected_loss"] for group in facts["models"][0]["groups"]} == {None}
-    assert {each["expected_loss"] for each in facts["by_dimension"]} == {None}
+    assert {record["expected_loss"] for record in facts["by_dimension"]} == {None}
 
 
 COMPARED = ["minimax_error"]
@@ -335,11 +343,14 @@ def test_each_step_of_the_frontier_has_the_errors_of_its_components():
     for point in slider["steps"]:
         components = np.array(point["components"])
         reference = reference_figures(X, labels, components, X.mean(axis=0), 1.0, center="global")
-        errors = [each.error for each in reference.values()]
+        errors = [group_figures.error for group_figures in reference.values()]
         np.testing.assert_allclose(point["observed_errors"], errors, rtol=2e-3)
-        kept = [1 - each.error / each.total_variance for each in reference.values()]
-        np.testing.assert_allclose(point["observed_variance_kept"], kept, atol=2e-3)
-        best = [each.best_error for each in reference.values()]
+        kept_shares = [
+            1 - group_figures.error / group_figures.total_variance
+            for group_figures in reference.values()
+        ]
+        np.testing.assert_allclose(point["observed_variance_kept"], kept_shares, atol=2e-3)
+        best = [group_figures.best_error for group_figures in reference.values()]
         np.testing.assert_allclose(
             point["observed_losses"], np.array(point["observed_errors"]) - best, atol=1e-8
         )
@@ -360,7 +371,8 @@ def test_each_step_of_the_frontier_has_the_errors_of_its_components():
 )
 def test_pca_and_the_main_answer_are_steps_of_their_own(criterion):
     facts = report_facts(*generate_rows(2, 5), 2, criterion=criterion, compare=[])
-    slider, points = facts["slider"], facts["slider"]["steps"]
+    slider = facts["slider"]
+    points = facts["slider"]["steps"]
     main = model_facts(facts, facts["main_model"])
     assert (
         points[slider["main_step"]]["observed_errors"]
@@ -395,7 +407,7 @@ def test_over_the_dimension_it_starts_at_the_one_that_was_requested():
 @pytest.mark.parametrize("k", [2, 3])
 def test_neighboring_steps_have_components_of_the_same_sign_and_order(k):
     points = report_facts(*generate_rows(k, 6, seed=3), 3, compare=COMPARED)["slider"]["steps"]
-    for before, after in pairwise(points):
-        m = min(len(before["components"]), len(after["components"]))
-        agreement = np.array(before["components"][:m]) @ np.array(after["components"][:m]).T
+    for step, next_step in pairwise(points):
+        m = min(len(step["components"]), len(next_step["components"]))
+        agreement = np.array(step["components"][:m]) @ np.array(next_step["components"][:m]).T
         assert (np.diag(agreement) >= -1e-3).all()

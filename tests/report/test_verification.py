@@ -64,26 +64,30 @@ def test_the_formulas_give_objective_and_bound(criterion, k, d, center, scale):
     X, labels = generate_rows(k, 5)
     settings = {"criterion": criterion, "compare": [], "center": center, "scale": scale}
     facts = report_facts(X, labels, d, **settings)
-    printed, certificate = facts["verification"], certificate_facts(facts)
+    verification = facts["verification"]
+    certificate = certificate_facts(facts)
     moments = GroupMoments.from_rows(X / X.std(axis=0) if scale else X, labels)
-    S, counts = moments.second_moments(center), moments.counts
+    S = moments.second_moments(center)
+    counts = moments.counts
     errors = group_column(model_facts(facts, facts["main_model"]), "observed_error")
-    within = printed["absolute_tol"]
-    found = reference_objective(criterion, errors, S, d, counts)
-    assert found == pytest.approx(printed["objective"], abs=within, rel=1e-9)
-    assert printed["objective"] == certificate["objective"]
-    assert printed["lower_bound"] == certificate["lower_bound"]
+    within = verification["absolute_tol"]
+    objective = reference_objective(criterion, errors, S, d, counts)
+    assert objective == pytest.approx(verification["objective"], abs=within, rel=1e-9)
+    assert verification["objective"] == certificate["objective"]
+    assert verification["lower_bound"] == certificate["lower_bound"]
     # Two groups' robust error gap is bounded by supporting lines, not by one mixture.
     if not (k == 2 and isinstance(criterion, RobustErrorGap)):
-        found = reference_bound(criterion, np.array(certificate["weights"]), S, d, counts)
-        assert found == pytest.approx(printed["lower_bound"], abs=within, rel=1e-9)
+        lower_bound = reference_bound(criterion, np.array(certificate["weights"]), S, d, counts)
+        assert lower_bound == pytest.approx(verification["lower_bound"], abs=within, rel=1e-9)
 
 
 @pytest.mark.parametrize(
     "criterion",
     [
-        pytest.param(each, marks=() if i % 6 == 0 else pytest.mark.slow)
-        for i, each in enumerate(each for each in CRITERIA if each != "equal_error")
+        pytest.param(criterion, marks=() if i % 6 == 0 else pytest.mark.slow)
+        for i, criterion in enumerate(
+            criterion for criterion in CRITERIA if criterion != "equal_error"
+        )
     ],
     ids=str,
 )
@@ -91,7 +95,8 @@ def test_no_subspace_is_below_the_bound(criterion):
     X, labels = generate_rows(2, 5)
     certificate = certificate_facts(report_facts(X, labels, 2, criterion=criterion, compare=[]))
     moments = GroupMoments.from_rows(X, labels)
-    S, counts = moments.second_moments(), moments.counts
+    S = moments.second_moments()
+    counts = moments.counts
     rng = np.random.default_rng(5)
     for _ in range(300):
         basis = np.linalg.qr(rng.normal(size=(5, 2)))[0]
@@ -107,29 +112,34 @@ def test_the_bound_of_many_groups_is_recomputed_also_where_a_gap_stays_open():
     X, labels = generate_rows(12, 8)
     certificate = certificate_facts(report_facts(X, labels, 3, compare=[]))
     moments = GroupMoments.from_rows(X, labels)
-    S, weights = moments.second_moments(), np.array(certificate["weights"])
+    S = moments.second_moments()
+    weights = np.array(certificate["weights"])
     assert certificate["status"] == "open gap"
-    found = reference_bound("minimax_loss", weights, S, 3, moments.counts)
-    assert certificate["lower_bound"] == pytest.approx(found, rel=1e-9)
+    lower_bound = reference_bound("minimax_loss", weights, S, 3, moments.counts)
+    assert certificate["lower_bound"] == pytest.approx(lower_bound, rel=1e-9)
 
 
 @pytest.mark.slow
 def test_verification_of_arrays_and_moments_works_as_the_page_says(tmp_path, no_figures):
     X, labels = generate_rows(2, 5)
-    moments, path = GroupMoments.from_rows(X, labels), tmp_path / "page.html"
+    moments = GroupMoments.from_rows(X, labels)
+    path = tmp_path / "page.html"
     fair = fs.FairPCA(2).fit(X, sensitive_features=labels)
     verifications = [fs.verify(fair, moments), fs.verify(fair, X, labels)]
-    for given in ({"X": X, "sensitive_features": labels}, {"moments": moments}):
-        facts = fs.write_report(path, **given, n_components=2, compare=[], folds=None)
-        printed, text = facts["verification"], parse_page(path.read_text(encoding="utf-8")).text
-        assert "fairspan.verify(model, moments)" in printed["commands"]
-        assert "fairspan.verify(model, X, sensitive_features)" in printed["commands_note"]
-        assert all(each in text for each in (*printed["commands"], printed["commands_note"]))
-        for verified in verifications:
-            assert verified.holds
-            within = printed["absolute_tol"]
-            assert verified.objective == pytest.approx(printed["objective"], abs=within)
-            assert verified.lower_bound == pytest.approx(printed["lower_bound"], abs=within)
+    for data in ({"X": X, "sensitive_features": labels}, {"moments": moments}):
+        facts = fs.write_report(path, **data, n_components=2, compare=[], folds=None)
+        verification = facts["verification"]
+        text = parse_page(path.read_text(encoding="utf-8")).text
+        assert "fairspan.verify(model, moments)" in verification["commands"]
+        assert "fairspan.verify(model, X, sensitive_features)" in verification["commands_note"]
+        assert all(
+            words in text for words in (*verification["commands"], verification["commands_note"])
+        )
+        for result in verifications:
+            assert result.holds
+            within = verification["absolute_tol"]
+            assert result.objective == pytest.approx(verification["objective"], abs=within)
+            assert result.lower_bound == pytest.approx(verification["lower_bound"], abs=within)
 
 
 def test_an_unknown_group_is_reported_and_not_passed_over():
@@ -144,18 +154,20 @@ def test_an_unknown_group_is_reported_and_not_passed_over():
 def test_on_real_rows_everything_is_proven_and_recomputed(name, d):
     rows = real_data.load(name)
     facts = report_facts(rows.X, rows.groups, d, scale=True)
-    assert {each["status"] for each in facts["certificates"]} == {"optimal"}
+    assert {record["status"] for record in facts["certificates"]} == {"optimal"}
     certificate = certificate_facts(facts)
     moments = GroupMoments.from_rows(rows.z_scored(0), rows.groups)
-    S, counts, weights = moments.second_moments(), moments.counts, certificate["weights"]
+    S = moments.second_moments()
+    counts = moments.counts
+    weights = certificate["weights"]
     errors = group_column(model_facts(facts, facts["main_model"]), "observed_error")
-    found = reference_objective("minimax_loss", errors, S, d, counts)
-    assert found == pytest.approx(certificate["objective"], rel=1e-8)
-    found = reference_bound("minimax_loss", np.array(weights), S, d, counts)
-    assert found == pytest.approx(certificate["lower_bound"], rel=1e-8)
+    objective = reference_objective("minimax_loss", errors, S, d, counts)
+    assert objective == pytest.approx(certificate["objective"], rel=1e-8)
+    lower_bound = reference_bound("minimax_loss", np.array(weights), S, d, counts)
+    assert lower_bound == pytest.approx(certificate["lower_bound"], rel=1e-8)
     pca = PCA(d).fit(rows.z_scored(0))
-    left = rows.z_scored(0) - pca.inverse_transform(pca.transform(rows.z_scored(0)))
-    total = (left**2).sum(axis=1).mean()
+    residuals = rows.z_scored(0) - pca.inverse_transform(pca.transform(rows.z_scored(0)))
+    total = (residuals**2).sum(axis=1).mean()
     assert facts["models"][0]["observed_total_error"] == pytest.approx(total, rel=1e-8)
 
 
@@ -227,14 +239,16 @@ def test_figures_are_those_of_an_audit(facts_and_page):
     facts, page = facts_and_page
     audit = fs.audit(fitted_models(), X, PEOPLE, y=Y, folds=5)
     expected = {model.name: model for model in audit.models}
-    given = {model["name"]: model for model in facts["user_models"]["models"]}
-    assert set(fitted_models()) <= set(given)
+    models_by_name = {model["name"]: model for model in facts["user_models"]["models"]}
+    assert set(fitted_models()) <= set(models_by_name)
     for name in fitted_models():
-        for mine, theirs in zip(given[name]["groups"], expected[name].groups, strict=True):
-            assert mine["observed_error"] == pytest.approx(theirs.observed_error.value)
-            if theirs.is_estimated:
-                assert mine["expected_loss"] == pytest.approx(theirs.expected_loss.value)
-                assert mine["state"] == theirs.state
+        for group_record, group in zip(
+            models_by_name[name]["groups"], expected[name].groups, strict=True
+        ):
+            assert group_record["observed_error"] == pytest.approx(group.observed_error.value)
+            if group.is_estimated:
+                assert group_record["expected_loss"] == pytest.approx(group.expected_loss.value)
+                assert group_record["state"] == group.state
         assert f">{name}<" in page or name in page
 
 
@@ -256,7 +270,7 @@ def test_each_restricted_model_is_called_what_it_is(facts_and_page):
 
 
 @pytest.mark.slow
-def test_held_out_rows_judge_the_models(tmp_path, no_figures):
+def test_held_out_rows_evaluate_the_models(tmp_path, no_figures):
     half = N // 2
     fair = fs.FairPCA(2).fit(X[:half], sensitive_features=PEOPLE["sex"][:half])
     facts = fs.write_report(
@@ -268,36 +282,39 @@ def test_held_out_rows_judge_the_models(tmp_path, no_figures):
         compare=[],
         folds=None,
     )
-    given = facts["user_models"]
-    assert (given["held_out"], given["rows"]["n_rows"], facts["rows"]["n_rows"]) == (
+    user_facts = facts["user_models"]
+    assert (user_facts["held_out"], user_facts["rows"]["n_rows"], facts["rows"]["n_rows"]) == (
         True,
         half,
         half,
     )
     expected = fs.metrics.reconstruction_error(fair, X[half:], PEOPLE["sex"][half:])
-    assert [group["observed_error"] for group in given["models"][0]["groups"]] == pytest.approx(
-        list(expected.values())
-    )
-    assert not given["models"][0]["in_sample"]
+    assert [
+        group["observed_error"] for group in user_facts["models"][0]["groups"]
+    ] == pytest.approx(list(expected.values()))
+    assert not user_facts["models"][0]["in_sample"]
     assert facts["settings"]["n_components"] == 2
-    here, page = given["models"][0]["refit_bound"], (tmp_path / "page.html").read_text()
-    assert here["lower_bound"] <= here["objective"]
+    refit_bound = user_facts["models"][0]["refit_bound"]
+    page = (tmp_path / "page.html").read_text()
+    assert refit_bound["lower_bound"] <= refit_bound["objective"]
     assert "drift since the fit" in page
     assert "<p>FS209 minimax loss: " in page
 
 
 @pytest.mark.slow
-def test_models_of_others_stand_beside_the_bound_of_their_rank(tmp_path, no_figures):
-    path, sex = tmp_path / "page.html", PEOPLE["sex"]
-    kept = LinearDecoder(lambda rows: np.maximum(rows[:, :2], 0), np.eye(X.shape[1])[:2])
-    facts = fs.write_report(path, X, sex, models={"kept": kept}, compare=[], folds=None)
-    found = facts["user_models"]["models"][0]["rank_bound"]
-    assert found["largest_error"] > found["bound"] > 0
+def test_models_of_other_packages_are_reported_with_the_bound_of_their_rank(tmp_path, no_figures):
+    path = tmp_path / "page.html"
+    sex = PEOPLE["sex"]
+    decoder_model = LinearDecoder(lambda rows: np.maximum(rows[:, :2], 0), np.eye(X.shape[1])[:2])
+    facts = fs.write_report(path, X, sex, models={"kept": decoder_model}, compare=[], folds=None)
+    rank_bound = facts["user_models"]["models"][0]["rank_bound"]
+    assert rank_bound["largest_error"] > rank_bound["bound"] > 0
     assert "<p>FS211 kept: " in path.read_text()
 
 
 def test_the_page_has_the_scale_and_dimension_of_the_first_model(tmp_path, no_figures):
-    path, sex = tmp_path / "page.html", PEOPLE["sex"]
+    path = tmp_path / "page.html"
+    sex = PEOPLE["sex"]
     models = {
         name: fs.FairPCA(2, scale=name == "scaled").fit(X, sensitive_features=sex)
         for name in ("scaled", "plain")
@@ -307,8 +324,8 @@ def test_the_page_has_the_scale_and_dimension_of_the_first_model(tmp_path, no_fi
     assert facts["settings"]["n_components"] == 2
     main = model_facts(facts, facts["main_model"])
     errors = [
-        [g["observed_error"] for g in each["groups"]]
-        for each in (main, model_facts(facts["user_models"], "scaled"))
+        [g["observed_error"] for g in model_record["groups"]]
+        for model_record in (main, model_facts(facts["user_models"], "scaled"))
     ]
     assert errors[0] == pytest.approx(errors[1])
     assert {model["name"]: model["is_scaled"] for model in facts["user_models"]["models"]} == {
@@ -318,9 +335,9 @@ def test_the_page_has_the_scale_and_dimension_of_the_first_model(tmp_path, no_fi
         "PCA unscaled": False,
     }
     table = next(
-        each
-        for each in parse_page(path.read_text(encoding="utf-8")).all("table")
-        if next(each.all("caption")).text == "Your models"
+        table
+        for table in parse_page(path.read_text(encoding="utf-8")).all("table")
+        if next(table.all("caption")).text == "Your models"
     )
     rows = [[cell.text for cell in row.all("th", "td")] for row in table.all("tr")]
     assert [row[3] for row in rows[1:3]] == ["standardized", "unscaled"]
@@ -341,7 +358,8 @@ def test_a_relative_criterion_is_called_by_its_name(tmp_path, no_figures):
 
 
 def test_incompatible_inputs_are_refused(tmp_path):
-    page, nested = tmp_path / "page.html", fitted_models()["nested"]
+    page = tmp_path / "page.html"
+    nested = fitted_models()["nested"]
     with pytest.raises(InvalidInput, match="without models"):
         fs.write_report(page, X, PEOPLE, test=(X, PEOPLE))
     with pytest.raises(InvalidType, match="Allowed: a tuple"):

@@ -32,7 +32,7 @@ def frame():
 
 
 @pytest.fixture
-def undrawn(monkeypatch):
+def without_figures(monkeypatch):
     """Pages are written as a word, for tests that look at facts alone: drawing takes seconds."""
     monkeypatch.setattr("fairspan.report.page.render_page", lambda report: "a page")
 
@@ -49,7 +49,7 @@ def test_the_page_shows_the_facts_that_are_returned(tmp_path):
     page = path.read_text(encoding="utf-8")
     assert page.startswith("<!DOCTYPE html>")
     assert facts["verdict"]["summary"] in page
-    assert [each.name for each in tmp_path.iterdir()] == ["report.html"]
+    assert [file.name for file in tmp_path.iterdir()] == ["report.html"]
     assert facts["title"].endswith("these rows")
     assert facts["provenance"]["command"] == (
         "fairspan.write_report(path, X, sensitive_features, n_components=2, "
@@ -58,8 +58,10 @@ def test_the_page_shows_the_facts_that_are_returned(tmp_path):
 
 
 @pytest.mark.long
-def test_the_same_rows_give_the_same_figures_wherever_they_are(frame, tmp_path, undrawn):
-    csv, parquet, page = tmp_path / "rows.csv", tmp_path / "rows.parquet", tmp_path / "page.html"
+def test_the_same_rows_give_the_same_figures_wherever_they_are(frame, tmp_path, without_figures):
+    csv = tmp_path / "rows.csv"
+    parquet = tmp_path / "rows.parquet"
+    page = tmp_path / "page.html"
     frame.to_csv(csv, index=False, float_format="%.17g")
     frame.to_parquet(parquet)
     facts = {
@@ -69,8 +71,8 @@ def test_the_same_rows_give_the_same_figures_wherever_they_are(frame, tmp_path, 
         "csv": fs.write_report(page, csv, "sex", **SETTINGS),
         "parquet": fs.write_report(page, str(parquet), "sex", **SETTINGS),
     }
-    for each in facts.values():
-        for model, expected in zip(figures(each), figures(facts["array"]), strict=True):
+    for source_facts in facts.values():
+        for model, expected in zip(figures(source_facts), figures(facts["array"]), strict=True):
             for group, other in zip(model, expected, strict=True):
                 assert group["observed_error"] == pytest.approx(other["observed_error"], rel=1e-9)
                 assert group["observed_error_low"] == pytest.approx(
@@ -79,29 +81,30 @@ def test_the_same_rows_give_the_same_figures_wherever_they_are(frame, tmp_path, 
     assert facts["frame"]["data"]["feature_names"] == NAMES
     assert facts["array"]["data"]["feature_names"][0] == "feature 0"
     assert facts["csv"]["data"]["name"] == "rows.csv"
-    made = {name: each["provenance"] for name, each in facts.items()}
+    provenances = {name: source_facts["provenance"] for name, source_facts in facts.items()}
     for name, file in (("csv", csv), ("parquet", parquet)):
-        assert made[name]["input_sha256"] == hashlib.sha256(file.read_bytes()).hexdigest()
-    assert made["array"]["input_sha256"] == made["frame"]["input_sha256"]
-    assert "'rows.parquet', 'sex'" in made["parquet"]["command"]
+        assert provenances[name]["input_sha256"] == hashlib.sha256(file.read_bytes()).hexdigest()
+    assert provenances["array"]["input_sha256"] == provenances["frame"]["input_sha256"]
+    assert "'rows.parquet', 'sex'" in provenances["parquet"]["command"]
     assert str(tmp_path) not in json.dumps(facts["parquet"])
-    assert "write_report(path, X, 'sex', " in made["frame"]["command"]
+    assert "write_report(path, X, 'sex', " in provenances["frame"]["command"]
 
 
-def test_the_hash_of_rows_is_of_their_numbers_groups_and_weights(tmp_path, undrawn):
-    page, weights = tmp_path / "page.html", np.arange(len(X), dtype=float)
-    made = fs.write_report(page, X, LABELS, sample_weight=weights, **FAST)["provenance"]
+def test_the_hash_of_rows_is_of_their_numbers_groups_and_weights(tmp_path, without_figures):
+    page = tmp_path / "page.html"
+    weights = np.arange(len(X), dtype=float)
+    provenance = fs.write_report(page, X, LABELS, sample_weight=weights, **FAST)["provenance"]
     parts = (X.tobytes(), "".join(f"{label}\n" for label in LABELS).encode(), weights.tobytes())
-    lines = [f"{len(X)} {X.shape[1]}", *(hashlib.sha256(each).hexdigest() for each in parts), ""]
-    assert made["input_sha256"] == hashlib.sha256("\n".join(lines).encode()).hexdigest()
-    assert "sample_weight=sample_weight" in made["command"]
-    changed = X.copy()
-    changed[3, 2] += 1e-12
-    other = fs.write_report(page, changed, LABELS, sample_weight=weights, **FAST)["provenance"]
-    assert other["input_sha256"] != made["input_sha256"]
+    lines = [f"{len(X)} {X.shape[1]}", *(hashlib.sha256(part).hexdigest() for part in parts), ""]
+    assert provenance["input_sha256"] == hashlib.sha256("\n".join(lines).encode()).hexdigest()
+    assert "sample_weight=sample_weight" in provenance["command"]
+    changed_rows = X.copy()
+    changed_rows[3, 2] += 1e-12
+    other = fs.write_report(page, changed_rows, LABELS, sample_weight=weights, **FAST)["provenance"]
+    assert other["input_sha256"] != provenance["input_sha256"]
 
 
-def test_the_hash_of_a_folder_is_of_its_files_by_name(frame, tmp_path, undrawn):
+def test_the_hash_of_a_folder_is_of_its_files_by_name(frame, tmp_path, without_figures):
     folder = tmp_path / "rows"
     (folder / "b").mkdir(parents=True)
     frame[:40].to_parquet(folder / "b" / "1.parquet")
@@ -116,7 +119,9 @@ def test_the_hash_of_a_folder_is_of_its_files_by_name(frame, tmp_path, undrawn):
 
 
 @pytest.mark.long
-def test_rows_that_were_opened_bring_their_groups_and_what_was_dropped(frame, tmp_path, undrawn):
+def test_rows_that_were_opened_bring_their_groups_and_what_was_dropped(
+    frame, tmp_path, without_figures
+):
     holes = frame.assign(age=frame["age"].where(frame.index % 10 > 0))
     holes.to_csv(tmp_path / "rows.csv", index=False)
     rows = fs.FileRows.open(tmp_path / "rows.csv", ["sex"], on_missing="drop")
@@ -148,7 +153,9 @@ class CountedRows:
 
 
 @pytest.mark.long
-def test_rows_are_read_five_times_and_again_only_where_subspaces_are_unstable(tmp_path, undrawn):
+def test_rows_are_read_five_times_and_again_only_where_subspaces_are_unstable(
+    tmp_path, without_figures
+):
     rng = np.random.default_rng(0)
     rows = CountedRows(rng.normal(size=(400, 4)) * [9, 6, 2, 1], ["a", "b"] * 200)
     fs.write_report(tmp_path / "page.html", rows, **SETTINGS)
@@ -174,12 +181,12 @@ fs.write_report(sys.argv[2], X, rng.choice(["a", "b", "c", "d"], 150), **asked)
 def test_writing_again_gives_the_same_bytes(tmp_path):
     pages = []
     for seed in ("1", "2"):
-        made = [tmp_path / f"page {seed} {k}.html" for k in (2, 4)]
+        page_paths = [tmp_path / f"page {seed} {k}.html" for k in (2, 4)]
         # Other orders of sets, and another number of threads.
-        known = {**os.environ, "PYTHONHASHSEED": seed, "OPENBLAS_NUM_THREADS": seed}
-        known["OMP_NUM_THREADS"] = seed
-        subprocess.run([sys.executable, "-c", AGAIN, *made], check=True, env=known)
-        pages.append([page.read_bytes() for page in made])
+        environment = {**os.environ, "PYTHONHASHSEED": seed, "OPENBLAS_NUM_THREADS": seed}
+        environment["OMP_NUM_THREADS"] = seed
+        subprocess.run([sys.executable, "-c", AGAIN, *page_paths], check=True, env=environment)
+        pages.append([page.read_bytes() for page in page_paths])
     assert pages[0] == pages[1]
     text = b"".join(pages[0]).decode()
     for word in (str(tmp_path), os.environ.get("USER", ""), str(Path.home()), os.uname().nodename):
@@ -191,14 +198,14 @@ def test_a_failure_leaves_the_old_file(tmp_path, monkeypatch):
     page = tmp_path / "page.html"
     page.write_text("an earlier page")
 
-    def broken(report):
+    def raise_error(report):
         raise RuntimeError("a fault of our own")
 
-    monkeypatch.setattr("fairspan.report.page.render_page", broken)
+    monkeypatch.setattr("fairspan.report.page.render_page", raise_error)
     with pytest.raises(RuntimeError):
         fs.write_report(page, X, LABELS, **FAST)
     assert page.read_text() == "an earlier page"
-    assert [each.name for each in tmp_path.iterdir()] == ["page.html"]
+    assert [file.name for file in tmp_path.iterdir()] == ["page.html"]
 
 
 @pytest.mark.parametrize("package", ["jinja2", "matplotlib"])
@@ -242,10 +249,10 @@ def test_mistakes_are_reported_and_nothing_is_written(
 def test_the_file_that_is_read_is_never_replaced(frame, tmp_path):
     path = tmp_path / "rows.csv"
     frame.to_csv(path, index=False)
-    before = path.read_bytes()
+    original_bytes = path.read_bytes()
     with pytest.raises(InvalidParameter, match="is also an input"):
         fs.write_report(path, str(path), "sex")
-    assert path.read_bytes() == before
+    assert path.read_bytes() == original_bytes
 
 
 def test_more_dimensions_than_features_are_refused_before_rows_are_read(tmp_path, monkeypatch):
@@ -266,51 +273,53 @@ def test_more_dimensions_than_features_are_refused_before_rows_are_read(tmp_path
     ],
 )
 def test_rows_with_missing_values_are_read_as_an_audit_reads_them(
-    on_missing, frame, tmp_path, undrawn
+    on_missing, frame, tmp_path, without_figures
 ):
-    some = frame.copy()
-    some.loc[3, "age"] = np.nan
-    some.loc[10, "sex"] = None
+    incomplete = frame.copy()
+    incomplete.loc[3, "age"] = np.nan
+    incomplete.loc[10, "sex"] = None
     if on_missing == "em-drop-empty":
-        some.loc[20, NAMES] = np.nan
+        incomplete.loc[20, NAMES] = np.nan
     settings = {"folds": None, "on_missing": on_missing}
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "[12] rows? (was|were) dropped")
         facts = fs.write_report(
-            tmp_path / "page.html", some, "sex", n_components=2, compare=[], **settings
+            tmp_path / "page.html", incomplete, "sex", n_components=2, compare=[], **settings
         )
-        moments = fs.GroupMoments.from_rows(some, "sex", on_missing=on_missing)
+        moments = fs.GroupMoments.from_rows(incomplete, "sex", on_missing=on_missing)
         fair = fs.FairPCA(2, criterion="minimax_loss").fit_moments(moments)
-        found = fs.audit(fair, some, "sex", **settings)
+        result = fs.audit(fair, incomplete, "sex", **settings)
     assert facts["certificates"][1]["objective"] == pytest.approx(fair.solution_.objective)
     assert facts["rows"]["n_rows"] == moments.counts.sum()
     assert facts["rows"]["n_dropped"] == {"drop": 2, "em": 1, "em-drop-empty": 2}[on_missing]
     assert f'on_missing="{on_missing}", n_components=2' in facts["provenance"]["command"]
-    errors = [group.observed_error.value for group in found.models[0].groups]
-    assert [each["observed_error"] for each in figures(facts)[1]] == pytest.approx(errors)
+    errors = [group.observed_error.value for group in result.models[0].groups]
+    assert [group["observed_error"] for group in figures(facts)[1]] == pytest.approx(errors)
 
 
-def test_held_out_rows_may_have_missing_values_too(frame, tmp_path, undrawn):
+def test_held_out_rows_may_have_missing_values_too(frame, tmp_path, without_figures):
     fair = fs.FairPCA(2).fit(frame, sensitive_features="sex")
-    some = frame.copy()
-    some.loc[3, "age"] = np.nan
-    given = {"models": fair, "test": (some, "sex"), "compare": [], "folds": None}
+    incomplete = frame.copy()
+    incomplete.loc[3, "age"] = np.nan
+    options = {"models": fair, "test": (incomplete, "sex"), "compare": [], "folds": None}
     path = tmp_path / "page.html"
     with pytest.raises(InvalidInput, match=r'NaN.*\(on_missing="drop"\)'):
-        fs.write_report(path, frame, "sex", **given)
-    facts = fs.write_report(path, frame, "sex", **given, on_missing="drop")
+        fs.write_report(path, frame, "sex", **options)
+    facts = fs.write_report(path, frame, "sex", **options, on_missing="drop")
     assert facts["user_models"]["rows"]["n_rows"] == len(frame) - 1
 
 
 @pytest.mark.slow
-def test_a_verdict_says_in_how_many_assignments_to_folds_it_was_found(tmp_path, undrawn):
-    asked = {"repeats": 2, "folds": 5}
-    facts = fs.write_report(tmp_path / "page.html", X, LABELS, **asked, compare=[], n_components=2)
+def test_a_verdict_says_in_how_many_assignments_to_folds_it_was_found(tmp_path, without_figures):
+    options = {"repeats": 2, "folds": 5}
+    facts = fs.write_report(
+        tmp_path / "page.html", X, LABELS, **options, compare=[], n_components=2
+    )
     fair = fs.FairPCA(2).fit(X, sensitive_features=LABELS)
-    found = fs.audit(fair, X, LABELS, **asked)
-    assert found.verdict.n_repeats == 2
+    result = fs.audit(fair, X, LABELS, **options)
+    assert result.verdict.n_repeats == 2
     assert facts["verdict"]["n_repeats"] == 2
-    assert facts["verdict"]["n_agreeing"] == found.verdict.n_agreeing
+    assert facts["verdict"]["n_agreeing"] == result.verdict.n_agreeing
     assert "repeats=2" in facts["provenance"]["command"]
 
 

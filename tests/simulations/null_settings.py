@@ -136,7 +136,7 @@ NULLS = {
 }
 
 
-def turned(n, loss):
+def rotated_setting(n, loss):
     """Normal rows with this loss, a share of the variance, by the first d axes.
 
     Each of these axes is turned by the same angle against one of the next d.

@@ -9,7 +9,7 @@ import numpy as np
 from true_losses import Distribution, DrawnTable
 
 
-def rotated(rng, directions, size):
+def rotate_directions(rng, directions, size):
     """Orthonormal directions, turned at random by an angle of about `size`."""
     p = len(directions)
     return np.linalg.qr(directions + size * rng.normal(size=(p, p)) / np.sqrt(p))[0]
@@ -21,12 +21,12 @@ def draw_distribution(rng, kind, directions, spectrum, d):
         return Distribution(directions * np.sqrt(spectrum))
     if kind == "rotated":
         eigenvalues = spectrum * rng.uniform(0.5, 1.5, len(spectrum))
-        turned = rotated(rng, directions, rng.choice([0.2, 1.0]))
-        return Distribution(turned * np.sqrt(eigenvalues))
+        rotated_directions = rotate_directions(rng, directions, rng.choice([0.2, 1.0]))
+        return Distribution(rotated_directions * np.sqrt(eigenvalues))
     eigenvalues = np.where(np.arange(len(spectrum)) < d - 1, 20 * spectrum, 0.2 * spectrum)
     if rng.random() < 0.5:
-        own = rng.integers(d - 1, len(spectrum))
-        eigenvalues[own] = rng.uniform(0.5, 3.0) * spectrum[0]
+        own_axis = rng.integers(d - 1, len(spectrum))
+        eigenvalues[own_axis] = rng.uniform(0.5, 3.0) * spectrum[0]
     return Distribution(directions * np.sqrt(eigenvalues))
 
 

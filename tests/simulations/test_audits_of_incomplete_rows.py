@@ -53,12 +53,13 @@ class Setting:
         return np.linalg.eigh(self.covariance)[1][:, -self.d :].T
 
     def expected_error(self, components: np.ndarray) -> float:
-        kept = np.trace(components @ self.covariance @ components.T)
-        return float(np.trace(self.covariance) - kept)
+        captured_variance = np.trace(components @ self.covariance @ components.T)
+        return float(np.trace(self.covariance) - captured_variance)
 
     def draw(self, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
         """Draw rows and their groups."""
-        n, p = self.n + N_COMPLETE_ROWS, len(self.covariance)
+        n = self.n + N_COMPLETE_ROWS
+        p = len(self.covariance)
         X = rng.normal(size=(n, p)) @ np.linalg.cholesky(self.covariance).T
         if np.isfinite(self.df):
             X *= np.sqrt((self.df - 2) / rng.chisquare(self.df, n))[:, None]
@@ -135,12 +136,13 @@ def count_draws(setting: Setting, make_model: Callable, seed: int, n_draws: int)
         X, groups = setting.draw(np.random.default_rng([seed, draw]))
         model = make_model(setting, X, groups)
         result = fs.audit(model.audited, X, groups, on_missing="em").models[0]
-        (group,) = (each for each in result.groups if each.group == "incomplete")
+        (group,) = (group for group in result.groups if group.group == "incomplete")
         tally.n_harmed += group.state == "harmed"
         if group.is_estimated:
             true_error = setting.expected_error(model.components)
             true_loss = true_error - best_error
-            error, loss = group.expected_error, group.expected_loss
+            error = group.expected_error
+            loss = group.expected_loss
             tally.n_estimated += 1
             tally.n_errors_covered += error.low <= true_error <= error.high
             tally.n_losses_covered += loss.low <= true_loss + 1e-12 <= loss.high

@@ -1,4 +1,4 @@
-"""Coverage of the figures of a model whose mean was learnt from the few rows that judge it.
+"""Coverage of the figures of a model whose mean was estimated from the rows that evaluate it.
 
 The truth is that of the very model at hand, whose error is about its own mean, or about the true
 means of the groups with center="group". Section 8.5 of the design: without a correction, errors
@@ -49,7 +49,7 @@ def test_errors_losses_and_changes_are_covered(setting):
     means = {"a": np.zeros(p), "b": np.full(p, 0.6 / np.sqrt(p))}
     groups = np.repeat(["a", "b"], sizes)
     clusters = None if cluster_size == 1 else np.arange(sum(sizes)) // cluster_size
-    covered = {"error": [], "loss": [], "change": []}
+    is_covered = {"error": [], "loss": [], "change": []}
     ratios = []
     for _ in select_cases(range(N_DRAWS), 4):
         X = np.vstack(
@@ -62,24 +62,28 @@ def test_errors_losses_and_changes_are_covered(setting):
         result = fs.audit(model, X, groups, clusters=clusters)
         pca = np.linalg.svd(X - X.mean(axis=0), full_matrices=False)[2][:N_DIMENSIONS]
         errors = {}
-        for audited in result.models:
-            basis = pca if audited.is_pca else model.components_
-            for figures in audited.groups:
+        for audited_model in result.models:
+            basis = pca if audited_model.is_pca else model.components_
+            for figures in audited_model.groups:
                 group = figures.group
                 offset = means[group] - X.mean(axis=0) if center == "global" else np.zeros(p)
                 second = roots[group].T @ roots[group] + np.outer(offset, offset)
                 error = np.trace(second) - np.trace(basis @ second @ basis.T)
                 best = np.linalg.eigvalsh(second)[:-N_DIMENSIONS].sum()
-                errors[audited.is_pca, group] = error
+                errors[audited_model.is_pca, group] = error
                 ratios.append(figures.expected_error.value / error)
-                covered["error"].append(covers(figures.expected_error, error))
-                covered["loss"].append(covers(figures.expected_loss, error - best))
-        for figures in next(each for each in result.models if not each.is_pca).groups:
+                is_covered["error"].append(covers(figures.expected_error, error))
+                is_covered["loss"].append(covers(figures.expected_loss, error - best))
+        for figures in next(
+            fair_model for fair_model in result.models if not fair_model.is_pca
+        ).groups:
             change = errors[False, figures.group] - errors[True, figures.group]
-            covered["change"].append(covers(figures.expected_change, change))
+            is_covered["change"].append(covers(figures.expected_change, change))
     # Of one draw, at least two figures of each kind are nearly independent.
-    tolerance = 2 * np.sqrt(0.92 * 0.08 / len(covered["change"]))
-    for name, hits in covered.items():
+    tolerance = 2 * np.sqrt(0.92 * 0.08 / len(is_covered["change"]))
+    for name, hits in is_covered.items():
         assert np.mean(hits) >= 0.92 - tolerance, name
     # Twice the standard error of the mean ratio.
-    assert abs(np.mean(ratios) - 1) <= 2 * np.std(ratios) / np.sqrt(len(covered["change"])) + 0.01
+    assert (
+        abs(np.mean(ratios) - 1) <= 2 * np.std(ratios) / np.sqrt(len(is_covered["change"])) + 0.01
+    )

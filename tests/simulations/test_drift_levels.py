@@ -29,7 +29,9 @@ def draw_rows(rng, n, kind, p=50):
 def drifted_groups(model, rows, groups, look):
     """Return the groups with drift in the audit of one month."""
     result = fs.audit(model, rows, groups, folds=None, level=level_of_look(LEVEL, look))
-    return {label for found in result.findings if found.code == "FS210" for label in found.groups}
+    return {
+        label for finding in result.findings if finding.code == "FS210" for label in finding.groups
+    }
 
 
 SETTINGS = {

@@ -52,7 +52,7 @@ def draw_table(rng: np.random.Generator) -> RandomTable:
     return RandomTable(np.vstack(list(blocks.values())), groups, covariances, d)
 
 
-def kept_variance(components, covariance):
+def captured_variance(components, covariance):
     return float(np.trace(components @ covariance @ components.T))
 
 
@@ -66,8 +66,8 @@ def true_rises(table: RandomTable) -> Iterator[float]:
     pca_components = np.linalg.svd(table.X, full_matrices=False)[2][: table.d]
     for group in audit.verdict.groups:
         covariance = table.covariances[group]
-        under_pca = kept_variance(pca_components, covariance)
-        yield under_pca - kept_variance(fair.components_, covariance)
+        under_pca = captured_variance(pca_components, covariance)
+        yield under_pca - captured_variance(fair.components_, covariance)
 
 
 @pytest.mark.long

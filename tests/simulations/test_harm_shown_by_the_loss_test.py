@@ -5,7 +5,7 @@ import pytest
 
 import fairspan as fs
 from case_selection import ALL_CASES, select_cases
-from simulations.null_settings import NULLS, turned
+from simulations.null_settings import NULLS, rotated_setting
 
 pytestmark = [pytest.mark.long]
 
@@ -32,9 +32,9 @@ def harmed_share(setting, seed, n_blocks=None):
     n_harmed = 0
     for draw in DRAWS:
         rng = np.random.default_rng([seed, draw])
-        others = rng.normal(size=(N_OTHERS, len(setting.others))) * np.sqrt(setting.others)
+        other_rows = rng.normal(size=(N_OTHERS, len(setting.others))) * np.sqrt(setting.others)
         rows = setting.draw(rng)
-        X = np.vstack([others, rows.values])
+        X = np.vstack([other_rows, rows.values])
         groups = np.repeat(["others", "few"], [N_OTHERS, len(rows.values)])
         model = fs.FairPCA(setting.d, criterion="total_error").fit(X, sensitive_features=groups)
         clusters = np.arange(len(X))
@@ -77,4 +77,4 @@ def test_blocks_of_moments_call_no_group_harmed_without_a_loss(name):
 @pytest.mark.sweep
 @pytest.mark.parametrize(("loss", "n", "power"), [(0.05, 80, 0.7), (0.1, 40, 0.65)])
 def test_losses_of_small_groups_are_shown(loss, n, power):
-    assert harmed_share(turned(n, loss), seed=58) >= min_share(power, len(DRAWS))
+    assert harmed_share(rotated_setting(n, loss), seed=58) >= min_share(power, len(DRAWS))

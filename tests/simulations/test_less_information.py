@@ -52,9 +52,10 @@ def test_fewer_rows_seldom_add_a_claim():
     n_kinder = 0
     for seed in range(N_TABLES):
         table = draw_table(seed)
-        kept = np.random.default_rng(seed).random(len(table.X)) < 0.3
+        is_kept = np.random.default_rng(seed).random(len(table.X)) < 0.3
         (kind,) = verdict_kinds(table, LEVELS[:1])
-        table.X, table.groups = table.X[kept], table.groups[kept]
+        table.X = table.X[is_kept]
+        table.groups = table.groups[is_kept]
         (thinner,) = verdict_kinds(table, LEVELS[:1])
         n_kinder += not {"no harm", "no cost"} & CLAIMS[thinner] <= CLAIMS[kind]
     assert n_kinder <= 0.05 * N_TABLES

@@ -21,21 +21,23 @@ MAX_MEAN_REGRET = 0.0003
 @pytest.mark.sweep
 @pytest.mark.long
 def test_recommended_models_are_best_for_everybody():
-    checked = [audit_drawn_table(draw_table(seed), CRITERIA) for seed in range(N_TABLES)]
-    recommended = [each for each in checked if each.recommendation.model is not None]
-    assert len(recommended) >= N_TABLES / 5
+    audits = [audit_drawn_table(draw_table(seed), CRITERIA) for seed in range(N_TABLES)]
+    audits_with_recommendation = [
+        audit for audit in audits if audit.recommendation.model is not None
+    ]
+    assert len(audits_with_recommendation) >= N_TABLES / 5
     worse = [
-        each.table.name
-        for each in recommended
-        if each.largest(each.recommendation.model) > each.largest("PCA") + MATERIALITY
+        audit.table.name
+        for audit in audits_with_recommendation
+        if audit.largest(audit.recommendation.model) > audit.largest("PCA") + MATERIALITY
     ]
     assert worse == []
-    assert np.mean([each.is_best_offered() for each in recommended]) >= MIN_BEST
+    assert np.mean([audit.is_best_offered() for audit in audits_with_recommendation]) >= MIN_BEST
     # A group that is shown to pay does pay: at 95 % and a few per cent of chance.
     payers = [
-        each.change(model.model, effect.group)
-        for each in checked
-        for model in each.recommendation.compared
+        audit.change(model.model, effect.group)
+        for audit in audits
+        for model in audit.recommendation.compared
         for effect in model.effects_of_kind("cost")
     ]
     assert np.mean(np.array(payers) > 0) >= 0.95
@@ -45,19 +47,22 @@ def test_recommended_models_are_best_for_everybody():
 @pytest.mark.long
 def test_fair_models_are_recommended_where_they_repair_harm_at_a_small_cost():
     """Near ties are decided by estimates: the regret is small, and no group pays what matters."""
-    checked = [audit_drawn_table(draw_repairable_table(seed), CRITERIA) for seed in range(N_TABLES)]
-    assert [claim for each in checked for claim in each.false_claims()] == []
-    fair = [each for each in checked if each.recommendation.model not in (None, "PCA")]
+    audits = [audit_drawn_table(draw_repairable_table(seed), CRITERIA) for seed in range(N_TABLES)]
+    assert [claim for audit in audits for claim in audit.false_claims()] == []
+    fair = [audit for audit in audits if audit.recommendation.model not in (None, "PCA")]
     assert len(fair) >= N_TABLES / 3
     regrets = []
     is_best_named = []
-    for each in fair:
-        chosen = each.recommendation.model
-        assert max(each.change(chosen, group) for group in each.losses["PCA"]) <= MATERIALITY
-        offered = [model.model for model in each.recommendation.compared]
-        best = min(offered, key=each.largest)
-        regrets.append(each.largest(chosen) - each.largest(best))
-        is_best_named.append(best in (chosen, *each.recommendation.tied_models))
+    for audit in fair:
+        recommended_model = audit.recommendation.model
+        assert (
+            max(audit.change(recommended_model, group) for group in audit.losses["PCA"])
+            <= MATERIALITY
+        )
+        compared_models = [model.model for model in audit.recommendation.compared]
+        best = min(compared_models, key=audit.largest)
+        regrets.append(audit.largest(recommended_model) - audit.largest(best))
+        is_best_named.append(best in (recommended_model, *audit.recommendation.tied_models))
     assert max(regrets) <= MAX_REGRET
     assert np.mean(regrets) <= MAX_MEAN_REGRET
     # The intervals, of which a tie is an overlap, hold at 95 % for all models at once.

@@ -27,12 +27,12 @@ def test_few_tables_have_a_confirmed_slice_that_loses_nothing(tails):
         # The first two features are the best subspace of every slice.
         rows *= [3, 2, 1, 1, 1]
         attributes = rng.choice(["a", "b", "c"], (800, 3))
-        found = fs.find_slices(np.eye(5)[:2], rows, attributes, materiality=0.0, min_rows=50)
-        n_confirmed += bool(found.confirmed)
+        result = fs.find_slices(np.eye(5)[:2], rows, attributes, materiality=0.0, min_rows=50)
+        n_confirmed += bool(result.confirmed)
     assert n_confirmed / N_TABLES <= ALPHA + 2 * np.sqrt(ALPHA * (1 - ALPHA) / N_TABLES)
 
 
-def test_slices_that_lose_nothing_are_rarely_confirmed_beside_one_that_does():
+def test_slices_without_loss_are_rarely_confirmed_next_to_one_with_loss():
     n_found = 0
     n_false = 0
     n_refused = 0
@@ -45,12 +45,12 @@ def test_slices_that_lose_nothing_are_rarely_confirmed_beside_one_that_does():
         # half of whose rows are these, lose nothing.
         rows[lossy] *= [1, np.sqrt(0.5), np.sqrt(3), 1, 1]
         try:
-            found = fs.find_slices(np.eye(5)[:2], rows, attributes)
+            result = fs.find_slices(np.eye(5)[:2], rows, attributes)
         except InvalidInput:
             n_refused += 1
             continue
-        for each in found.confirmed:
-            conditions = dict(each.conditions)
+        for confirmed_slice in result.confirmed:
+            conditions = dict(confirmed_slice.conditions)
             is_planted = conditions == {"attribute 0": "a", "attribute 1": "a"}
             n_found += is_planted
             n_false += not is_planted

@@ -45,12 +45,12 @@ def test_a_rise_of_a_fifth_in_one_group_is_found_within_two_looks():
         rng, monitor = start_stream(seed)
         for _ in range(3):
             monitor.add(*draw_rows(rng, 1000), date="2026-01-31")
-        found = []
+        alarms = []
         for _ in range(2):
             rows, groups = draw_rows(rng, 1000)
             rows[groups == "c"] *= np.sqrt(1.2)
-            found += monitor.add(rows, groups, date="2026-02-28").alarms
-        n_found += "c" in found
-        assert set(found) <= {"c"}
+            alarms += monitor.add(rows, groups, date="2026-02-28").alarms
+        n_found += "c" in alarms
+        assert set(alarms) <= {"c"}
     # The group has 200 rows of a look, and a tenth may be missed.
     assert n_found >= 0.9 * N_STREAMS

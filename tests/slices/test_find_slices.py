@@ -38,15 +38,15 @@ def planted_search():
 
 
 def test_a_planted_slice_is_confirmed_with_its_true_loss_in_the_interval():
-    found = planted_search()
-    (planted,) = found.confirmed
+    result = planted_search()
+    (planted,) = result.confirmed
     assert planted.conditions == (("old", "yes"), ("rural", "yes"))
     assert planted.name == "old=yes & rural=yes"
     assert planted.loss_share.low < PLANTED_LOSS < planted.loss_share.high
     assert planted.loss_share.high - planted.loss_share.low < 0.15
     # Six of one attribute and twelve of two.
-    assert found.n_searched == 18
-    assert found.n_rows == 2000
+    assert result.n_searched == 18
+    assert result.n_rows == 2000
 
 
 def test_rows_of_a_slice_are_counted_in_both_halves():
@@ -61,9 +61,9 @@ def test_rows_of_a_slice_are_counted_in_both_halves():
 
 @slow
 def test_only_single_attributes_are_searched_at_depth_one():
-    found = fs.find_slices(np.eye(5)[:2], *draw_rows(0), max_depth=1)
-    assert found.n_searched == 6
-    assert not any("&" in each.name for each in found.slices)
+    result = fs.find_slices(np.eye(5)[:2], *draw_rows(0), max_depth=1)
+    assert result.n_searched == 6
+    assert not any("&" in tested_slice.name for tested_slice in result.slices)
 
 
 @slow
@@ -77,7 +77,9 @@ def test_columns_of_a_table_or_of_a_file_give_the_same_slices(tmp_path):
     table.to_csv(tmp_path / "rows.csv", index=False)
     assert fs.find_slices(model, table, names).to_dict() == separate.to_dict()
     in_file = fs.find_slices(model, tmp_path / "rows.csv", names)
-    assert [each.name for each in in_file.slices] == [each.name for each in separate.slices]
+    assert [tested_slice.name for tested_slice in in_file.slices] == [
+        tested_slice.name for tested_slice in separate.slices
+    ]
     assert separate.confirmed
 
 
@@ -89,10 +91,10 @@ def test_slices_that_lose_nothing_are_not_confirmed():
         X = rng.standard_normal((600, 4)) * [3, 2, 1, 1]
         attributes = rng.choice(["a", "b", "c"], (600, 3))
         # The model is the best one for every slice.
-        found = fs.find_slices(np.eye(4)[:2], X, attributes, materiality=0.0, min_rows=50)
-        n_tested += len(found.slices)
-        assert not found.confirmed
-        assert "confirmed" in found.conclusion
+        result = fs.find_slices(np.eye(4)[:2], X, attributes, materiality=0.0, min_rows=50)
+        n_tested += len(result.slices)
+        assert not result.confirmed
+        assert "confirmed" in result.conclusion
     assert n_tested < 10
 
 
@@ -101,8 +103,8 @@ def test_a_large_error_is_not_a_loss():
     X = rng.standard_normal((2000, 4)) * [3, 2, 1, 1]
     noisy = rng.random(2000) < 0.3
     X[noisy] *= 2  # four times the error, in the same directions
-    found = fs.find_slices(np.eye(4)[:2], X, np.where(noisy, "noisy", "clear"))
-    assert not found.slices
+    result = fs.find_slices(np.eye(4)[:2], X, np.where(noisy, "noisy", "clear"))
+    assert not result.slices
 
 
 @slow
@@ -113,12 +115,14 @@ def test_no_more_than_twenty_slices_are_tested():
     X = rng.standard_normal((n, 4)) * [3, 2, 1, 1]
     lossy = letters < 25
     X[lossy] = X[lossy][:, [2, 3, 0, 1]]
-    found = fs.find_slices(np.eye(4)[:2], X, [f"l{code:02}" for code in letters])
-    assert found.n_searched == 30
-    assert len(found.slices) == 20
-    assert len(found.confirmed) == 20
-    assert all(int(each.conditions[0][1][1:]) < 25 for each in found.confirmed)
-    losses = [each.loss_share.value for each in found.confirmed]
+    result = fs.find_slices(np.eye(4)[:2], X, [f"l{code:02}" for code in letters])
+    assert result.n_searched == 30
+    assert len(result.slices) == 20
+    assert len(result.confirmed) == 20
+    assert all(
+        int(confirmed_slice.conditions[0][1][1:]) < 25 for confirmed_slice in result.confirmed
+    )
+    losses = [confirmed_slice.loss_share.value for confirmed_slice in result.confirmed]
     assert losses == sorted(losses, reverse=True)
 
 
@@ -126,25 +130,27 @@ def test_no_more_than_twenty_slices_are_tested():
 def test_rows_of_one_cluster_stay_in_one_half():
     X, attributes = draw_rows(2, n=1000)
     repeated = np.repeat(np.arange(1000), 3)
-    found = fs.find_slices(np.eye(5)[:2], X[repeated], attributes.iloc[repeated], clusters=repeated)
+    result = fs.find_slices(
+        np.eye(5)[:2], X[repeated], attributes.iloc[repeated], clusters=repeated
+    )
     single = fs.find_slices(np.eye(5)[:2], X[repeated], attributes.iloc[repeated])
-    assert found.n_rows_confirming % 3 == 0
-    (by_cluster,) = found.confirmed
+    assert result.n_rows_confirming % 3 == 0
+    (by_cluster,) = result.confirmed
     (by_row,) = single.confirmed
     width_by_cluster = by_cluster.loss_share.high - by_cluster.loss_share.low
     assert width_by_cluster > 1.4 * (by_row.loss_share.high - by_row.loss_share.low)
 
 
 def test_results_can_be_printed_and_written():
-    found = planted_search()
-    assert "old=yes & rural=yes" in repr(found)
-    assert "One is confirmed to lose more than it must" in found.conclusion
-    record = json.loads(json.dumps(found.to_dict()))
+    result = planted_search()
+    assert "old=yes & rural=yes" in repr(result)
+    assert "One is confirmed to lose more than it must" in result.conclusion
+    record = json.loads(json.dumps(result.to_dict()))
     assert record["slices"][0]["conditions"] == {"old": "yes", "rural": "yes"}
-    frame = found.frame()
-    assert len(frame) == len(found.slices)
+    frame = result.frame()
+    assert len(frame) == len(result.slices)
     assert frame["is_confirmed"].sum() == 1
-    assert "<table" in found._repr_html_()
+    assert "<table" in result._repr_html_()
 
 
 @slow
@@ -152,9 +158,9 @@ def test_the_seed_decides_the_halves():
     X, attributes = draw_rows(0, n=1200)
     model = np.eye(5)[:2]
     first = fs.find_slices(model, X, attributes, random_state=1)
-    again = fs.find_slices(model, X, attributes, random_state=1)
+    repeated = fs.find_slices(model, X, attributes, random_state=1)
     other = fs.find_slices(model, X, attributes, random_state=2)
-    assert first.to_dict() == again.to_dict()
+    assert first.to_dict() == repeated.to_dict()
     assert first.to_dict() != other.to_dict()
 
 
@@ -237,6 +243,6 @@ def test_bad_input_is_refused_with_a_remedy():
 
 def test_a_table_without_slices_of_enough_rows_has_none():
     X, attributes = draw_rows(0, n=200)
-    found = fs.find_slices(np.eye(5)[:2], X, attributes, min_rows=150)
-    assert found.slices == ()
-    assert repr(found) == "No slice has enough rows to be searched."
+    result = fs.find_slices(np.eye(5)[:2], X, attributes, min_rows=150)
+    assert result.slices == ()
+    assert repr(result) == "No slice has enough rows to be searched."

@@ -37,7 +37,8 @@ def make_model(names, scale, name="fair", n=60):
     rng = np.random.default_rng(0)
 
     def make_group(group):
-        error, best = scale * rng.uniform(1.5, 2), scale * rng.uniform(1, 1.5)
+        error = scale * rng.uniform(1.5, 2)
+        best = scale * rng.uniform(1, 1.5)
         interval = Estimate(error, 0.9 * error, 1.1 * error)
         return GroupResult(
             group=group,
@@ -71,8 +72,8 @@ def lines_of_table(models, width=80):
 
 def find_numbers(text):
     return [
-        float(each)
-        for each in re.findall(r"(?<![\w.,])-?\d[\d.]*(?:e-?\+?\d+)?(?=%|\s|[,)]|$)", text)
+        float(match)
+        for match in re.findall(r"(?<![\w.,])-?\d[\d.]*(?:e-?\+?\d+)?(?=%|\s|[,)]|$)", text)
     ]
 
 
@@ -117,7 +118,7 @@ def test_every_figure_is_there_however_it_is_laid_out(names, scale, width):
     model = make_model(names, scale)
     lines = text_of([model], 7, width).splitlines()
     text = "\n".join(line for line in lines if not line.startswith("-"))
-    found = find_numbers(text)
+    numbers = find_numbers(text)
     for group in model.groups:
         for value in (
             *(
@@ -128,18 +129,18 @@ def test_every_figure_is_there_however_it_is_laid_out(names, scale, width):
             ),
             *(group.observed_best_error, group.observed_loss),
         ):
-            assert _nearest(found, value) == pytest.approx(value, rel=0.005)
+            assert _nearest(numbers, value) == pytest.approx(value, rel=0.005)
     for value in (
         model.observed_disparity.value,
         model.observed_disparity.low,
         model.observed_disparity.high,
     ):
         # The larger group is named, so that the difference and its limits are positive.
-        assert _nearest(found, -value) == pytest.approx(-value, rel=0.05)
+        assert _nearest(numbers, -value) == pytest.approx(-value, rel=0.05)
 
 
 def _nearest(numbers, value):
-    return min(numbers, key=lambda each: abs(each - value))
+    return min(numbers, key=lambda number: abs(number - value))
 
 
 @pytest.mark.parametrize("scale", [1.0, 100.0, 1e-3])
@@ -178,21 +179,21 @@ def test_the_interval_moves_below_the_error_where_it_must():
 
 def test_only_the_largest_loss_is_painted_and_takes_no_room():
     model = make_model(["a", "b", "c"], 1.0)
-    painted = []
+    paint_calls = []
 
     def paint(text, role):
-        painted.append((text, role))
+        paint_calls.append((text, role))
         return f"<{text}>"
 
     text = text_of([model], 7, 80, paint)
-    assert painted == [(format_ascii_number(model.observed_largest_loss, 4), "worst")]
+    assert paint_calls == [(format_ascii_number(model.observed_largest_loss, 4), "worst")]
     assert text.replace("<", "").replace(">", "") == text_of([model], 7)
 
 
 def test_no_loss_is_colored_where_all_are_equal():
     model = make_model(["a", "a"], 1.0)
-    same = replace(model, groups=(model.groups[0],) * 2)
-    assert "!" not in text_of([same], 7, 80, lambda text, role: "!")
+    model_of_equal_groups = replace(model, groups=(model.groups[0],) * 2)
+    assert "!" not in text_of([model_of_equal_groups], 7, 80, lambda text, role: "!")
 
 
 class TestNames:

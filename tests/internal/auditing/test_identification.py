@@ -64,7 +64,7 @@ def test_equal_eigenvalues_are_rarely_identified(eigenvalues, min_share, n):
 def test_weights_of_clusters_widen_the_standard_error():
     rng = np.random.default_rng(10)
     rows = np.repeat(normal_rows(rng, 100, CLEAR_GAP), 10, axis=0)
-    # Folds of whole clusters: ten equal rows count as one.
+    # Clusters stay in one fold each, so that ten equal rows count as one.
     clustered = gap_of_rows(rows, 2)
     single = gap_of_rows(rows[::10], 2)
     assert clustered.standard_error == pytest.approx(single.standard_error)
@@ -75,9 +75,9 @@ def test_rotated_features_have_the_same_gap():
     rows = normal_rows(rng, 100, CLEAR_GAP)
     rotation = np.linalg.qr(rng.normal(size=(5, 5)))[0]
     gap = gap_of_rows(rows, 2)
-    rotated = gap_of_rows(rows @ rotation, 2)
-    assert rotated.value == pytest.approx(gap.value)
-    assert rotated.standard_error == pytest.approx(gap.standard_error)
+    rotated_gap = gap_of_rows(rows @ rotation, 2)
+    assert rotated_gap.value == pytest.approx(gap.value)
+    assert rotated_gap.standard_error == pytest.approx(gap.standard_error)
 
 
 def test_all_dimensions_are_identified():

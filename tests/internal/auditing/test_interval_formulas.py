@@ -13,7 +13,8 @@ from numpy_reference import random_rows
 @pytest.mark.long
 def test_coverage_of_the_intervals_is_what_they_claim():
     rng = np.random.default_rng(3)
-    counts, truth = np.array([30, 20]), np.array([2.0, 3.0])
+    counts = np.array([30, 20])
+    truth = np.array([2.0, 3.0])
     covered_error = covered_difference = 0
     trials = 2000
     for _ in range(trials):
@@ -36,27 +37,29 @@ def test_errors_without_a_block_are_those_of_the_remaining_rows(center, scale):
     model = FairPCA(2, center=center, scale=scale).fit(rows.X, sensitive_features=rows.labels)
     parts = [np.arange(120) % 4 == i for i in range(4)]
     blocks = [GroupMoments.from_rows(rows.X[part], rows.labels[part]) for part in parts]
-    found = leave_one_block_out_errors(blocks, sum(blocks), model.subspace_)
+    errors_by_block = leave_one_block_out_errors(blocks, sum(blocks), model.subspace_)
     X = rows.X / model.scale_ if scale else rows.X
     V = model.components_.T
-    for part, errors in zip(parts, found, strict=True):
+    for part, errors in zip(parts, errors_by_block, strict=True):
         for label, error in zip("ab", errors, strict=True):
-            own = X[~part & (rows.labels == label)]
+            group_rows = X[~part & (rows.labels == label)]
             if center == "group":
-                own = own - own.mean(axis=0)
+                group_rows = group_rows - group_rows.mean(axis=0)
             elif center == "global":
-                own = own - X.mean(axis=0)
-            left = own - own @ V @ V.T
-            assert error == pytest.approx((left**2).sum() / len(left), rel=1e-9)
+                group_rows = group_rows - X.mean(axis=0)
+            residuals = group_rows - group_rows @ V @ V.T
+            assert error == pytest.approx((residuals**2).sum() / len(residuals), rel=1e-9)
 
 
 def test_the_disparity_of_constant_rows_has_the_interval_of_the_refits():
-    errors, zeros, counts = np.array([1.0, 3.0]), np.zeros(2), np.array([20, 30])
+    errors = np.array([1.0, 3.0])
+    zeros = np.zeros(2)
+    counts = np.array([20, 30])
     assert disparity_estimate(errors, zeros, counts) == Estimate(2.0, 2.0, 2.0)
     by_fold = np.array([[1.0, 3.1], [1.1, 3.0], [0.9, 3.3], [1.0, 2.9]])
     gaps = by_fold[:, 1] - by_fold[:, 0]
     half = stats.t.ppf(0.975, 3) * np.sqrt(3 / 4 * ((gaps - gaps.mean()) ** 2).sum())
-    found = disparity_estimate(errors, zeros, counts, refit_errors=by_fold)
-    assert (found.low, found.high) == pytest.approx((2 - half, 2 + half))
+    disparity = disparity_estimate(errors, zeros, counts, refit_errors=by_fold)
+    assert (disparity.low, disparity.high) == pytest.approx((2 - half, 2 + half))
     # A single fit, as of a model that was not refitted, does not vary.
     assert disparity_estimate(errors, zeros, counts, refit_errors=by_fold[:1]).high == 2.0

@@ -27,12 +27,12 @@ def find(moments, d, start=None):
 @pytest.mark.parametrize("decay", [0.0, 0.3, 0.8])
 def test_directions_outside_a_fold_are_those_of_its_rows(decay):
     rows = make_rows(decay=decay)
-    others = rows[200:]
+    other_rows = rows[200:]
     start = find(moments_of(rows), 6).start_for(6, growth=2_000 / 1_800)
-    found = find(moments_of(others), 6, start)
-    values, vectors = np.linalg.eigh(others.T @ others / len(others))
-    np.testing.assert_allclose(found.variances[:6], values[::-1][:6], rtol=1e-9)
-    overlap = np.linalg.svd(found.vectors[:, :6].T @ vectors[:, :-7:-1], compute_uv=False)
+    directions = find(moments_of(other_rows), 6, start)
+    values, vectors = np.linalg.eigh(other_rows.T @ other_rows / len(other_rows))
+    np.testing.assert_allclose(directions.variances[:6], values[::-1][:6], rtol=1e-9)
+    overlap = np.linalg.svd(directions.vectors[:, :6].T @ vectors[:, :-7:-1], compute_uv=False)
     assert overlap.min() > 1 - 1e-8
 
 

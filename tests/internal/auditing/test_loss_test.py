@@ -41,11 +41,14 @@ def test_draws_have_the_moments_of_normal_rows(n):
 
 
 def test_the_correction_of_eigenvalues_removes_their_bias():
-    truth, n = np.array([8.0, 4.0, 1.0]), 60
+    truth = np.array([8.0, 4.0, 1.0])
+    n = 60
     rng = np.random.default_rng(10)
     rows = rng.normal(size=(2_000, n, 3)) * np.sqrt(truth)
     values = np.linalg.eigvalsh(rows.swapaxes(1, 2) @ rows / n)[:, ::-1]
-    corrected = np.array([loss_statistics.correct_eigenvalues(each, n) for each in values])
+    corrected = np.array(
+        [loss_statistics.correct_eigenvalues(eigenvalues, n) for eigenvalues in values]
+    )
     assert corrected.sum(axis=1) == pytest.approx(values.sum(axis=1))
     bias = np.abs(values.mean(axis=0) - truth)
     assert (np.abs(corrected.mean(axis=0) - truth)[:2] < bias[:2] / 2).all()
@@ -79,10 +82,10 @@ def test_copies_of_a_row_in_one_cluster_are_drawn_as_one_row_of_their_weight():
     persons = np.repeat(np.arange(len(rows)), copies)
     weighted = NullRows.impose(rows, 1.0 * copies, np.arange(len(rows)), spectrum, d)
     clustered = NullRows.impose(rows[persons], np.ones(len(persons)), persons, spectrum, d)
-    drawn, again = (
+    of_weighted, of_copies = (
         null.draw_losses(20, np.random.default_rng(16)) for null in (weighted, clustered)
     )
-    assert again == pytest.approx(drawn)
+    assert of_copies == pytest.approx(of_weighted)
 
 
 def test_drawn_second_moments_have_no_covariance_between_the_model_and_the_rest():
@@ -98,7 +101,10 @@ def test_drawn_second_moments_have_no_covariance_between_the_model_and_the_rest(
 @pytest.mark.parametrize("copies", [1, 4])
 def test_normal_rows_count_once_however_often_they_are_repeated(copies):
     rng = np.random.default_rng(19)
-    n, p, d, n_folds = 4_000, 8, 3, 100
+    n = 4_000
+    p = 8
+    d = 3
+    n_folds = 100
     rows = rng.normal(size=(n, p)) * np.linspace(3, 1, p)
     folds = np.arange(n) % n_folds
     by_fold = np.array([rows[folds == f].T @ rows[folds == f] for f in range(n_folds)])
@@ -112,7 +118,10 @@ def test_normal_rows_count_once_however_often_they_are_repeated(copies):
 
 def test_heavy_tails_of_the_complement_count_as_fewer_rows():
     rng = np.random.default_rng(20)
-    n, p, d, n_folds = 4_000, 8, 3, 100
+    n = 4_000
+    p = 8
+    d = 3
+    n_folds = 100
     rows = rng.normal(size=(n, p)) * np.linspace(3, 1, p)
     rows[:, d:] *= np.sqrt(3 / rng.chisquare(5, (n, 1)))
     by_fold = np.array([rows[f::n_folds].T @ rows[f::n_folds] for f in range(n_folds)])
@@ -138,13 +147,13 @@ def rotate(p, angle, seed=0):
     return expm(angle * (skew - skew.T) / np.sqrt(2 * p))
 
 
-def make_case(rng, n, angle, p=20, d=3, many=2_000):
+def make_case(rng, n, angle, p=20, d=3, n_many=2_000):
     """Rows, groups and PCA's model; the directions of the smaller group are turned."""
     sizes = np.sqrt(np.concatenate([np.arange(d + 1, 1, -1), np.linspace(0.8, 0.2, p - d)]))
     X = np.vstack(
-        [rng.normal(size=(many, p)) * sizes, rng.normal(size=(n, p)) * sizes @ rotate(p, angle)]
+        [rng.normal(size=(n_many, p)) * sizes, rng.normal(size=(n, p)) * sizes @ rotate(p, angle)]
     )
-    groups = np.repeat(["many", "few"], [many, n])
+    groups = np.repeat(["many", "few"], [n_many, n])
     return X, groups, fs.FairPCA(d, criterion="total_error").fit(X, sensitive_features=groups)
 
 
@@ -179,19 +188,20 @@ def test_five_folds_are_enough(n_folds, expected):
 
 @pytest.mark.parametrize("with_rows", [True, False])
 def test_copies_of_rows_in_one_cluster_add_no_evidence(with_rows):
-    X, groups, model = make_case(np.random.default_rng(5), 25, 0.4, many=600)
-    again, clusters = np.repeat(np.arange(len(X)), 8), np.repeat(np.arange(len(X)), 8)
-    once = shows_harm(X, groups, model, with_rows)
-    assert shows_harm(X[again], groups[again], model, with_rows, clusters) == once
-    # Taken for eight times as many.
-    assert shows_harm(X[again], groups[again], model, with_rows)[0]
+    X, groups, model = make_case(np.random.default_rng(5), 25, 0.4, n_many=600)
+    copies = np.repeat(np.arange(len(X)), 8)
+    clusters = np.repeat(np.arange(len(X)), 8)
+    of_rows = shows_harm(X, groups, model, with_rows)
+    assert shows_harm(X[copies], groups[copies], model, with_rows, clusters) == of_rows
+    # Without clusters, the copies count as eight times as many rows.
+    assert shows_harm(X[copies], groups[copies], model, with_rows)[0]
 
 
 def test_rotated_rows_are_evaluated_alike():
     X, groups, model = make_case(np.random.default_rng(6), 80, 0.5)
     turn = rotate(20, 2.0, seed=1)
-    again = fs.FairPCA(3, criterion="total_error").fit(X @ turn, sensitive_features=groups)
-    assert shows_harm(X @ turn, groups, again) == shows_harm(X, groups, model)
+    rotated_model = fs.FairPCA(3, criterion="total_error").fit(X @ turn, sensitive_features=groups)
+    assert shows_harm(X @ turn, groups, rotated_model) == shows_harm(X, groups, model)
 
 
 def test_an_oblique_model_and_many_features_are_left_to_cross_fitting(monkeypatch):
@@ -209,11 +219,14 @@ def test_an_audit_tells_the_corrected_interval_of_a_loss_that_the_test_shows(mon
     def audit_few():
         return next(g for g in fs.audit(model, X, groups).models[0].groups if g.group == "few")
 
-    shown = audit_few()
+    group = audit_few()
     monkeypatch.setattr(LossTest, "is_significant", lambda *_: False)
-    before = audit_few()
-    assert (shown.state, before.state) == ("harmed", "inconclusive")
-    loss = shown.expected_loss
-    assert (loss.value, loss.high) == (before.expected_loss.value, before.expected_loss.high)
+    uncorrected = audit_few()
+    assert (group.state, uncorrected.state) == ("harmed", "inconclusive")
+    loss = group.expected_loss
+    assert (loss.value, loss.high) == (
+        uncorrected.expected_loss.value,
+        uncorrected.expected_loss.high,
+    )
     assert loss.low == pytest.approx(2 * loss.value - loss.high)
-    assert before.expected_loss.low < 0 < loss.low
+    assert uncorrected.expected_loss.low < 0 < loss.low

@@ -8,14 +8,14 @@ from fairspan.auditing.nearest_neighbors import MIN_NEIGHBOR_JUMP, neighbor_jump
 N_FEATURES = 20
 
 
-def rotated(rows, rng):
+def rotate_rows(rows, rng):
     """Rows with variances 1, 1/2, 1/3, ... along random directions."""
     p = rows.shape[1]
     return rows / np.sqrt(np.arange(1, p + 1)) @ np.linalg.qr(rng.normal(size=(p, p)))[0]
 
 
 def normal_rows(rng, n):
-    return rotated(rng.normal(size=(n, N_FEATURES)), rng)
+    return rotate_rows(rng.normal(size=(n, N_FEATURES)), rng)
 
 
 def long_tailed_rows(rng, n):
@@ -37,9 +37,9 @@ def duplicated_rows(rng, n):
 
 def clustered_rows(rng, n, size, correlation):
     shared = np.repeat(rng.normal(size=(n // size, N_FEATURES)), size, axis=0)
-    alone = rng.normal(size=shared.shape)
-    rows = np.sqrt(correlation) * shared + np.sqrt(1 - correlation) * alone
-    return rng.permutation(rotated(rows, rng))
+    noise = rng.normal(size=shared.shape)
+    rows = np.sqrt(correlation) * shared + np.sqrt(1 - correlation) * noise
+    return rng.permutation(rotate_rows(rows, rng))
 
 
 @pytest.mark.slow

@@ -37,7 +37,7 @@ def true_errors(subspace):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("center", "df"), [*((each, np.inf) for each in CENTERS), ("none", 6)])
+@pytest.mark.parametrize(("center", "df"), [*((center, np.inf) for center in CENTERS), ("none", 6)])
 def test_optimism_is_that_of_simulated_fits(center, df):
     rng = np.random.default_rng(0)
     optimisms = []
@@ -78,8 +78,8 @@ def test_without_matrices_optimism_is_an_upper_bound():
     matrix_free = SparseMoments.from_rows(open_group_rows(sparse.csr_array(rows), groups))
     errors = true_errors(subspace)
     exact, bound = (
-        ErrorOptimism.from_moments(subspace, each, errors).selection_rates
-        for each in (moments, matrix_free)
+        ErrorOptimism.from_moments(subspace, second_moments, errors).selection_rates
+        for second_moments in (moments, matrix_free)
     )
     assert (bound >= exact).all()
     assert (exact > 0).all()

@@ -15,9 +15,9 @@ def test_no_refit_is_needed_does_not_speak_of_the_restriction():
     for restriction in (None, fs.MeanParity()):
         model = fs.FairPCA(2, criterion="total_error", restriction=restriction)
         model.fit(rows[0], sensitive_features=groups)
-        here = fs.audit(model, rows[1], groups, folds=None).models[0].refit_bound
+        bound = fs.audit(model, rows[1], groups, folds=None).models[0].refit_bound
         message = _describe_refit_bound(
-            replace(here, refit_may_help=False, constraint_violation=0.0)
+            replace(bound, refit_may_help=False, constraint_violation=0.0)
         )
         assert "No refit is needed" in message
         assert ("restriction" in message) == (restriction is not None)

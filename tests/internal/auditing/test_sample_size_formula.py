@@ -31,9 +31,9 @@ def test_the_range_is_that_of_losses_one_quantile_of_the_estimate_away():
     spread = LossSpread(n=100, standard_deviation=2.0, bias=1.0)
     plan = plan_detection(0.5, 0.01, spread, quantile=3.0)
     margin = stats.norm.isf(0.1) * 2.0 / 10
-    needed = [1.3 * required_sample_size(0.5 + i * margin, 2.0, 1.0, 3.0) for i in (1, 0, -1)]
-    found = [plan.size_factor_low, plan.size_factor, plan.size_factor_high]
-    np.testing.assert_allclose(100 * np.array(found), np.maximum(needed, 130))
+    required = [1.3 * required_sample_size(0.5 + i * margin, 2.0, 1.0, 3.0) for i in (1, 0, -1)]
+    factors = [plan.size_factor_low, plan.size_factor, plan.size_factor_high]
+    np.testing.assert_allclose(100 * np.array(factors), np.maximum(required, 130))
 
 
 def test_without_a_threshold_a_loss_that_may_be_zero_takes_any_number_of_rows():

@@ -49,7 +49,7 @@ def group(name, state, loss=1.0, change=None, n=100, margin=0.1):
 
 
 def model(name, *groups, baseline=None, favors_equal_errors=False):
-    labels = tuple(each.group for each in groups)
+    labels = tuple(group.group for group in groups)
     description = ModelDescription(
         name,
         3,
@@ -65,7 +65,7 @@ def model(name, *groups, baseline=None, favors_equal_errors=False):
 
 
 def verdict(plain, *fair, findings=()):
-    (found,) = draw_conclusions(
+    (result,) = draw_conclusions(
         [model("fair", *fair, baseline="PCA"), model("PCA", *plain)]
         if fair
         else [model("PCA", *plain)],
@@ -73,12 +73,12 @@ def verdict(plain, *fair, findings=()):
         0.95,
         0.01,
     ).verdicts
-    return found
+    return result
 
 
 def recommendation(*models, findings=()):
-    (found,) = draw_conclusions(models, findings, 0.95, 0.01).recommendations
-    return found
+    (result,) = draw_conclusions(models, findings, 0.95, 0.01).recommendations
+    return result
 
 
 KINDS = [
@@ -152,13 +152,13 @@ KINDS = [
 
 
 @pytest.mark.parametrize(("plain", "fair", "kind", "words"), KINDS, ids=[k[2] for k in KINDS])
-def test_each_kind_says_whom_and_what_to_do(plain, fair, kind, words):
-    found = verdict(plain, *fair)
-    assert found.kind == kind
-    assert found.recommendation.endswith(".")
-    for each in words:
-        assert each in found.summary
-    assert str(found).startswith(f"{kind[0].upper()}{kind[1:]}. ")
+def test_each_kind_names_the_groups_and_a_recommendation(plain, fair, kind, words):
+    result = verdict(plain, *fair)
+    assert result.kind == kind
+    assert result.recommendation.endswith(".")
+    for word in words:
+        assert word in result.summary
+    assert str(result).startswith(f"{kind[0].upper()}{kind[1:]}. ")
 
 
 def finding_of(code, model=None, groups=()):
@@ -179,40 +179,40 @@ def finding_of(code, model=None, groups=()):
 @pytest.mark.parametrize(("plain", "fair", "kind", "words"), KINDS, ids=[k[2] for k in KINDS])
 def test_no_verdict_ignores_a_finding_that_qualifies_it(plain, fair, kind, words):
     """All pairs of a kind and a finding: the verdict either says what questions it, or stands."""
-    alone = verdict(plain, *fair)
+    unqualified = verdict(plain, *fair)
     for code in ENTRIES:
         is_of_data = code.startswith("FS4")
-        found = finding_of(code, None if is_of_data else "PCA")
-        given = verdict(plain, *fair, findings=[found])
-        casts_doubt = is_of_data and not found.may_be_harmless
-        if not found.qualifies_verdict or (kind == "inconclusive" and not casts_doubt):
-            assert given == alone, code
+        finding = finding_of(code, None if is_of_data else "PCA")
+        qualified = verdict(plain, *fair, findings=[finding])
+        casts_doubt = is_of_data and not finding.may_be_harmless
+        if not finding.qualifies_verdict or (kind == "inconclusive" and not casts_doubt):
+            assert qualified == unqualified, code
             continue
-        assert found.remedy in given.advice.steps
-        assert given.summary.endswith(f"{found.caveat} ({code}).")
+        assert finding.remedy in qualified.advice.steps
+        assert qualified.summary.endswith(f"{finding.caveat} ({code}).")
         if kind == "no material harm" and casts_doubt:
-            assert given.kind == "inconclusive", code
-            assert alone.recommendation not in given.recommendation
+            assert qualified.kind == "inconclusive", code
+            assert unqualified.recommendation not in qualified.recommendation
         else:
-            assert given.kind == kind, code
-            assert given.summary.startswith(alone.summary)
+            assert qualified.kind == kind, code
+            assert qualified.summary.startswith(unqualified.summary)
             # Steps are in the order in which they are taken: what was found comes first.
-            first_step, *other_steps = alone.advice.steps
-            assert given.advice.steps[0] == found.remedy
-            assert given.advice.steps[1].endswith(first_step[1:])
-            assert list(given.advice.steps[2:]) == other_steps
+            first_step, *other_steps = unqualified.advice.steps
+            assert qualified.advice.steps[0] == finding.remedy
+            assert qualified.advice.steps[1].endswith(first_step[1:])
+            assert list(qualified.advice.steps[2:]) == other_steps
             # The figures are those of the same model.
-            assert given.advice.offered_model == alone.advice.offered_model
+            assert qualified.advice.offered_model == unqualified.advice.offered_model
 
 
 def test_a_finding_qualifies_only_verdicts_of_its_groups_and_models():
     plain = [group("a", "harmed"), group("b", "no material harm", 0.0)]
-    alone = verdict(plain)
-    for found in (finding_of("FS109", groups=["b"]), finding_of("FS109", "another")):
-        assert found.qualifies_verdict
-        assert verdict(plain, findings=[found]) == alone
-    ours = verdict(plain, findings=[finding_of("FS109", groups=["a", "b"])])
-    assert ours.summary.endswith("(FS109).")
+    unqualified = verdict(plain)
+    for finding in (finding_of("FS109", groups=["b"]), finding_of("FS109", "another")):
+        assert finding.qualifies_verdict
+        assert verdict(plain, findings=[finding]) == unqualified
+    qualified = verdict(plain, findings=[finding_of("FS109", groups=["a", "b"])])
+    assert qualified.summary.endswith("(FS109).")
 
 
 @pytest.mark.parametrize(
@@ -221,22 +221,22 @@ def test_a_finding_qualifies_only_verdicts_of_its_groups_and_models():
 )
 def test_harm_by_the_repair_alone_is_attributed_to_it(state, kind):
     """Harm by PCA that is not shown is not ruled out either."""
-    found = verdict(
+    result = verdict(
         [group("a", state, 0.0), group("b", "no material harm", 0.0)],
         group("a", "no material harm", 0.0, 0.0),
         group("b", "harmed", 1.0, 1.0),
     )
-    assert found.kind == kind
-    assert found.groups[0] == "b"
-    assert "under fair, 'b'" in found.summary
-    assert "not use fair" in found.recommendation
+    assert result.kind == kind
+    assert result.groups[0] == "b"
+    assert "under fair, 'b'" in result.summary
+    assert "not use fair" in result.recommendation
 
 
 @pytest.mark.parametrize("change", [0.0, -0.5, None])
 @pytest.mark.parametrize("of_pca", ["harmed", "inconclusive", "no material harm"])
 def test_harm_is_not_attributed_to_the_repair_unless_the_error_is_shown_to_rise(change, of_pca):
     """Harm that is significant under one model only does not show that the models differ."""
-    found = verdict(
+    result = verdict(
         [group("a", of_pca), group("b", "inconclusive", 0.5)],
         group("a", "no material harm", 0.0, -0.9),
         group("b", "harmed", 1.0, change),
@@ -244,38 +244,38 @@ def test_harm_is_not_attributed_to_the_repair_unless_the_error_is_shown_to_rise(
     kind = "harm, repair at a possible cost" if of_pca == "harmed" else "inconclusive"
     if change == -0.5 and of_pca == "harmed":
         kind = "harm, repair helps"
-    assert found.kind == kind
-    assert "Under fair, 'b' (100 rows) is harmed, but not shown to be worse off" in found.summary
+    assert result.kind == kind
+    assert "Under fair, 'b' (100 rows) is harmed, but not shown to be worse off" in result.summary
 
 
 def test_the_worst_group_is_named_first_and_decides():
     """The worst group is the one that loses the largest share of its variance."""
-    found = verdict(
+    result = verdict(
         [group("a", "harmed", 1.0), group("b", "harmed", 3.0, n=9_000)],
         group("a", "minor", 0.1, -0.9),
         group("b", "harmed", 3.0, -0.05),
     )
-    assert found.kind == "harm, repair not shown to help"
-    assert "variance of 'b' (9,000 rows)" in found.summary.split(".")[0] + found.summary
-    assert found.groups == ("b", "a")
+    assert result.kind == "harm, repair not shown to help"
+    assert "variance of 'b' (9,000 rows)" in result.summary.split(".")[0] + result.summary
+    assert result.groups == ("b", "a")
 
 
 def test_each_model_has_a_verdict_of_its_own():
     plain = model("PCA", group("a", "harmed"), group("b", "no material harm", 0.0))
-    good = model(
+    good_model = model(
         "good",
         group("a", "minor", 0.05, -0.9),
         group("b", "no material harm", 0.05, 0.05),
         baseline="PCA",
     )
-    bad = model(
+    bad_model = model(
         "bad", group("a", "harmed", 1.0, 0.0), group("b", "minor", 0.05, 0.2), baseline="PCA"
     )
-    found = draw_conclusions([good, bad, plain], (), 0.95, 0.01).verdicts
-    kinds = [(each.model, each.kind) for each in found]
+    verdicts = draw_conclusions([good_model, bad_model, plain], (), 0.95, 0.01).verdicts
+    kinds = [(verdict.model, verdict.kind) for verdict in verdicts]
     assert kinds == [("good", "harm, repair helps"), ("bad", "harm, repair not shown to help")]
-    changes = change_records([good, bad, plain])
-    assert [(each["model"], each["group"]) for each in changes] == [
+    changes = change_records([good_model, bad_model, plain])
+    assert [(change["model"], change["group"]) for change in changes] == [
         ("good", "a"), ("good", "b"), ("bad", "a"), ("bad", "b"),
     ]  # fmt: skip
     assert changes[0]["expected_change_low"] == pytest.approx(-1.0)
@@ -283,21 +283,21 @@ def test_each_model_has_a_verdict_of_its_own():
 
 def test_any_group_that_pays_makes_a_repair_costly():
     """Also one that PCA does not harm, and that the fair model does not harm either."""
-    found = verdict(
+    result = verdict(
         [group("a", "harmed"), group("b", "no material harm", 0.0)],
         group("a", "minor", 0.05, -0.9),
         group("b", "inconclusive", 0.3, 0.3),
     )
-    assert found.kind == "harm, repair at a cost"
-    assert "'b' (100 rows) keeps 3.0 points less (2.0 to 4.0)" in found.summary
+    assert result.kind == "harm, repair at a cost"
+    assert "'b' (100 rows) keeps 3.0 points less (2.0 to 4.0)" in result.summary
 
 
 def test_a_minor_loss_that_may_be_material_is_not_ruled_out():
     possible = group("a", "minor", 0.09)
     assert possible.expected_loss.high > 0.1
-    found = verdict([possible, group("b", "no material harm", 0.0)])
-    assert found.kind == "inconclusive"
-    assert found.groups == ("a",)
+    result = verdict([possible, group("b", "no material harm", 0.0)])
+    assert result.kind == "inconclusive"
+    assert result.groups == ("a",)
 
 
 PLAIN = (group("a", "harmed", 2.0), group("b", "no material harm", 0.0))
@@ -311,12 +311,14 @@ def fair_model(name, loss, cost=0.0, **options):
 
 def test_the_model_with_the_smallest_limit_of_the_largest_loss_is_recommended():
     models = [fair_model("good", 0.9), fair_model("better", 0.5), model("PCA", *PLAIN)]
-    found = recommendation(*models)
-    assert (found.kind, found.model, found.baseline) == ("use model", "better", "PCA")
-    losses = {each.model: each.largest_loss.high for each in found.compared}
+    result = recommendation(*models)
+    assert (result.kind, result.model, result.baseline) == ("use model", "better", "PCA")
+    losses = {
+        compared_model.model: compared_model.largest_loss.high for compared_model in result.compared
+    }
     assert losses == pytest.approx({"PCA": 0.22, "good": 0.11, "better": 0.07})
     verdicts = draw_conclusions(models, (), 0.95, 0.01).verdicts
-    assert {each.recommendation for each in verdicts} == {found.text}
+    assert {single_verdict.recommendation for single_verdict in verdicts} == {result.text}
 
 
 def test_models_that_are_not_shown_to_be_worse_are_named_as_ties():
@@ -324,9 +326,9 @@ def test_models_that_are_not_shown_to_be_worse_are_named_as_ties():
     best, near, far = (
         fair_model(name, loss) for name, loss in (("b", 0.5), ("n", 0.6), ("f", 1.2))
     )
-    found = recommendation(best, near, far, plain)
-    assert (found.model, found.tied_models) == ("b", ("n",))
-    assert found.text.endswith("but n is not shown to be worse.")
+    result = recommendation(best, near, far, plain)
+    assert (result.model, result.tied_models) == ("b", ("n",))
+    assert result.text.endswith("but n is not shown to be worse.")
     apart = recommendation(best, far, plain)
     assert (apart.model, apart.tied_models) == ("b", ())
     assert apart.text.endswith("this estimate is the smallest.")
@@ -342,109 +344,109 @@ def test_an_undecided_recommendation_names_a_model_that_helps_without_cost():
         group("b", "inconclusive", 0.09, 0.09),
         baseline="PCA",
     )
-    found = recommendation(leading, fair_model("free", 0.9), model("PCA", *PLAIN))
-    assert (found.kind, found.leading_model) == ("undecided", "leading")
-    assert "whether 'b' pays more than 1.0 % is unresolved. " in found.reason
-    (step,) = found.advice.steps
+    result = recommendation(leading, fair_model("free", 0.9), model("PCA", *PLAIN))
+    assert (result.kind, result.leading_model) == ("undecided", "leading")
+    assert "whether 'b' pays more than 1.0 % is unresolved. " in result.reason
+    (step,) = result.advice.steps
     assert step.startswith("Keep PCA")
-    assert (found.advice.offered_model, found.advice.suggests_more_dimensions) == (None, True)
+    assert (result.advice.offered_model, result.advice.suggests_more_dimensions) == (None, True)
     alternative = "Without a material cost, free lowers the estimate of the largest loss to 9.0 %"
-    assert f"{alternative} of the variance of 'a' (at most 11.0 %)." in found.reason
+    assert f"{alternative} of the variance of 'a' (at most 11.0 %)." in result.reason
 
 
 def test_an_interval_below_the_threshold_that_rules_nothing_out_says_why():
     """A few rows dominate the error of the group, so that its interval may be too short."""
-    doubtful = replace(group("b", "harmed", 1.0, 0.03, margin=0.02), is_heavy_tailed=True)
-    leading = model("leading", group("a", "harmed", 0.2, -1.8), doubtful, baseline="PCA")
+    doubtful_effect = replace(group("b", "harmed", 1.0, 0.03, margin=0.02), is_heavy_tailed=True)
+    leading = model("leading", group("a", "harmed", 0.2, -1.8), doubtful_effect, baseline="PCA")
     plain = model("PCA", group("a", "harmed", 2.0), group("b", "harmed", 1.0))
-    found = recommendation(leading, plain)
-    assert found.compared[1].effects[1].is_limit_doubtful(0.01)
-    assert "whether 'b' pays more than 1.0 % is unresolved, as a few rows dominate" in found.text
-    assert "0.1 to 0.5 %, may be too short" in found.text
+    result = recommendation(leading, plain)
+    assert result.compared[1].effects[1].is_limit_doubtful(0.01)
+    assert "whether 'b' pays more than 1.0 % is unresolved, as a few rows dominate" in result.text
+    assert "0.1 to 0.5 %, may be too short" in result.text
 
 
-def test_estimates_and_limits_of_the_largest_loss_are_told_apart():
+def test_estimates_and_limits_of_the_largest_loss_are_distinguished():
     """The group with the largest estimate need not be the one with the largest limit."""
     wide = replace(
         group("b", "inconclusive", 0.05, 0.0, margin=0.04),
         expected_loss=Estimate(0.05, -0.05, 0.15),
     )
     fair = model("fair", group("a", "minor", 0.08, -1.9, margin=0.02), wide, baseline="PCA")
-    found = recommendation(fair, model("PCA", *PLAIN))
-    compared = found.compared[1]
-    assert (compared.expected_group, compared.group) == ("a", "b")
-    assert "estimated at 0.8 % of the variance of 'a' (under PCA, 20.0 %)" in found.text
-    assert "the upper limit of any group is 1.5 % (under PCA, 22.0 %)" in found.text
-    assert found.kind == "use model"
-    assert "so a loss above 1.0 % is not ruled out." in found.text
+    result = recommendation(fair, model("PCA", *PLAIN))
+    compared_model = result.compared[1]
+    assert (compared_model.expected_group, compared_model.group) == ("a", "b")
+    assert "estimated at 0.8 % of the variance of 'a' (under PCA, 20.0 %)" in result.text
+    assert "the upper limit of any group is 1.5 % (under PCA, 22.0 %)" in result.text
+    assert result.kind == "use model"
+    assert "so a loss above 1.0 % is not ruled out." in result.text
 
 
 def test_a_repair_that_shifts_harm_says_so_if_it_also_adds_to_it():
-    found = verdict(PLAIN, group("a", "harmed", 2.4, 0.4), group("b", "harmed", 1.0, 1.0))
-    assert found.kind == "harm, repair shifts it"
-    assert "'a' also loses more than under PCA." in found.summary
+    result = verdict(PLAIN, group("a", "harmed", 2.4, 0.4), group("b", "harmed", 1.0, 1.0))
+    assert result.kind == "harm, repair shifts it"
+    assert "'a' also loses more than under PCA." in result.summary
 
 
 def test_losses_with_separate_intervals_and_an_open_change_are_explained():
     fair = group("b", "harmed", 1.0, 0.5, margin=0.6)
-    found = verdict(
+    result = verdict(
         [group("a", "inconclusive", 0.5), group("b", "minor", 0.05)],
         group("a", "inconclusive", 0.5, 0.0),
         fair,
     )
-    assert found.kind == "inconclusive"
-    assert "'b' (100 rows) is harmed" in found.summary
-    assert "neither a gain nor a cost is shown" in found.summary
+    assert result.kind == "inconclusive"
+    assert "'b' (100 rows) is harmed" in result.summary
+    assert "neither a gain nor a cost is shown" in result.summary
 
 
 def test_many_groups_that_pay_little_are_described_together():
     names = "bcdef"
-    found = verdict(
+    result = verdict(
         [group("a", "harmed"), *(group(name, "no material harm", 0.0) for name in names)],
         group("a", "minor", 0.05, -0.9),
         *(group(name, "minor", 0.05, 0.05, margin=0.02) for name in names),
     )
-    assert found.kind == "harm, repair helps"
+    assert result.kind == "harm, repair helps"
     assert (
-        "points less (0.3 to 0.7), and 3 other groups keep up to 0.7 points less" in found.summary
+        "points less (0.3 to 0.7), and 3 other groups keep up to 0.7 points less" in result.summary
     )
 
 
 def test_no_model_is_recommended_for_which_a_group_pays():
     """Also if another model without a cost has a limit below that of PCA."""
-    found = recommendation(
+    result = recommendation(
         fair_model("free", 0.9), fair_model("costly", 0.5, cost=0.3), model("PCA", *PLAIN)
     )
-    assert (found.kind, found.model) == ("no model, a group pays", None)
-    assert found.leading_model == "costly"
-    effects = {each.group: each.kind for each in found.compared[2].effects}
+    assert (result.kind, result.model) == ("no model, a group pays", None)
+    assert result.leading_model == "costly"
+    effects = {effect.group: effect.kind for effect in result.compared[2].effects}
     assert effects == {"a": "gain", "b": "cost"}
-    assert found.compared[2].effects[1].change == Estimate(
+    assert result.compared[2].effects[1].change == Estimate(
         pytest.approx(0.03), pytest.approx(0.028), pytest.approx(0.032)
     )
 
 
 def test_a_criterion_that_aims_at_equal_errors_is_never_recommended():
     equal = fair_model("equal", 0.1, favors_equal_errors=True)
-    found = recommendation(equal, fair_model("fair", 0.5), model("PCA", *PLAIN))
-    assert (found.kind, found.model) == ("use model", "fair")
-    assert [each.model for each in found.compared] == ["PCA", "equal", "fair"]
-    alone = recommendation(equal, model("PCA", *PLAIN))
-    assert (alone.kind, alone.model) == ("undecided", None)
+    result = recommendation(equal, fair_model("fair", 0.5), model("PCA", *PLAIN))
+    assert (result.kind, result.model) == ("use model", "fair")
+    assert [compared_model.model for compared_model in result.compared] == ["PCA", "equal", "fair"]
+    result_without_fair = recommendation(equal, model("PCA", *PLAIN))
+    assert (result_without_fair.kind, result_without_fair.model) == ("undecided", None)
 
 
 def test_pca_is_recommended_if_it_does_no_harm_or_no_fair_model_limits_losses_better():
     harmless = model("PCA", group("a", "minor", 0.05), group("b", "no material harm", 0.0))
-    found = recommendation(fair_model("fair", 0.01), harmless)
-    assert (found.kind, found.model) == ("use model", "PCA")
+    result = recommendation(fair_model("fair", 0.01), harmless)
+    assert (result.kind, result.model) == ("use model", "PCA")
     worse = model(
         "worse",
         group("a", "harmed", 2.5, 0.0),
         group("b", "no material harm", 0.0, 0.0),
         baseline="PCA",
     )
-    found = recommendation(worse, model("PCA", *PLAIN))
-    assert (found.kind, found.model) == ("use model", "PCA")
+    result = recommendation(worse, model("PCA", *PLAIN))
+    assert (result.kind, result.model) == ("use model", "PCA")
 
 
 def test_lack_of_evidence_is_not_recommended():
@@ -452,9 +454,9 @@ def test_lack_of_evidence_is_not_recommended():
     unknown = model(
         "unknown", group("a", "minor", 0.05, -0.9), group("b", "inconclusive"), baseline="PCA"
     )
-    found = recommendation(unknown, model("PCA", *PLAIN))
-    assert (found.kind, found.model) == ("undecided", None)
-    assert found.compared[1].unknown_groups == ("b",)
+    result = recommendation(unknown, model("PCA", *PLAIN))
+    assert (result.kind, result.model) == ("undecided", None)
+    assert result.compared[1].unknown_groups == ("b",)
     unshown = model(
         "unshown",
         group("a", "harmed", 1.9, -0.05),
@@ -466,55 +468,57 @@ def test_lack_of_evidence_is_not_recommended():
 
 def test_nothing_is_recommended_while_the_data_are_in_doubt():
     models = fair_model("fair", 0.5), model("PCA", *PLAIN)
-    found = recommendation(*models, findings=[finding_of("FS402")])
-    assert (found.kind, found.model, found.questioned_by) == ("undecided", None, ("FS402",))
+    result = recommendation(*models, findings=[finding_of("FS402")])
+    assert (result.kind, result.model, result.questioned_by) == ("undecided", None, ("FS402",))
     # Rows that are alike may be harmless.
     assert recommendation(*models, findings=[finding_of("FS410")]).model == "fair"
 
 
 def test_an_unstable_projection_is_the_first_finding():
     """The difference is smaller than the spread of PCA, or of the fair model."""
-    steady, open_one = group("a", "harmed"), group("b", "no material harm", 0.0)
-    changed = replace(group("a", "minor", 0.05, -0.05), is_unstable=True)
-    found = verdict([steady, open_one], changed, open_one)
-    assert (found.kind, found.groups) == ("inconclusive", ("a",))
-    assert found.summary.startswith("fair itself is unstable")
-    assert "a different number of dimensions" in found.summary.split(". ")[1]
-    assert "variance of 'a' (100 rows)" in found.summary
+    steady = group("a", "harmed")
+    open_one = group("b", "no material harm", 0.0)
+    unstable_group = replace(group("a", "minor", 0.05, -0.05), is_unstable=True)
+    result = verdict([steady, open_one], unstable_group, open_one)
+    assert (result.kind, result.groups) == ("inconclusive", ("a",))
+    assert result.summary.startswith("fair itself is unstable")
+    assert "a different number of dimensions" in result.summary.split(". ")[1]
+    assert "variance of 'a' (100 rows)" in result.summary
     veiled = replace(group("a", "inconclusive", 0.5), is_unstable=True)
     for fair in ([], [group("a", "minor", 0.05, -0.9), group("b", "harmed", 1.0, 0.8)]):
-        found = verdict([veiled, open_one], *fair)
-        assert (found.kind, found.groups) == ("inconclusive", ("a",))
-        assert found.summary.startswith("PCA itself is unstable")
-        assert "harms 'a' (100 rows)" in found.summary
+        result = verdict([veiled, open_one], *fair)
+        assert (result.kind, result.groups) == ("inconclusive", ("a",))
+        assert result.summary.startswith("PCA itself is unstable")
+        assert "harms 'a' (100 rows)" in result.summary
 
 
 def test_no_reported_loss_exceeds_the_variance_of_its_group():
-    found = verdict([group("a", "harmed", 30.0), group("b", "no material harm", 0.0)])
-    assert "loses 100.0 to 100.0 % more" in found.summary
+    result = verdict([group("a", "harmed", 30.0), group("b", "no material harm", 0.0)])
+    assert "loses 100.0 to 100.0 % more" in result.summary
 
 
 def test_the_group_that_pays_most_comes_first():
-    found = verdict(
+    result = verdict(
         [group("a", "harmed"), *(group(name, "no material harm", 0.0) for name in "bc")],
         group("a", "minor", 0.05, -0.9),
         *(group(name, "inconclusive", 0.3, change) for name, change in (("b", 0.3), ("c", 0.4))),
     )
     cost = "'c' (100 rows) keeps 4.0 points less (3.0 to 5.0), 'b' (100 rows) keeps 3.0 points less"
-    assert cost in found.summary
+    assert cost in result.summary
 
 
 def test_a_verdict_of_harm_names_the_inconclusive_groups():
     plain = [group("a", "harmed"), group("b", "inconclusive"), group("c", "no material harm", 0.0)]
-    for found in (verdict(plain), verdict(plain, group("a", "no material harm", 0.0, -0.5))):
-        assert "Whether it harms 'b' (100 rows) is unresolved." in found.summary
+    for result in (verdict(plain), verdict(plain, group("a", "no material harm", 0.0, -0.5))):
+        assert "Whether it harms 'b' (100 rows) is unresolved." in result.summary
 
 
 def test_values_that_differ_by_rounding_share_the_maximum():
     assert argmax_with_ties({"a": 1.0, "b": 2.0, "c": 2.0 - 1e-14}, 1e-12)[0] == ["b", "c"]
 
 
-HELPS, MAY_COST = "harm, repair helps", "harm, repair at a possible cost"
+HELPS = "harm, repair helps"
+MAY_COST = "harm, repair at a possible cost"
 
 
 @pytest.mark.parametrize(
@@ -546,8 +550,8 @@ def test_verdict_recommendation_and_decision_table_classify_a_change_alike(
     assert effect.kind == kind
     (_, (_, decision)) = decisions([fair, plain], 0.01)
     assert (decision.outcome, decision.change) == (kind, effect.change)
-    (found,) = draw_conclusions([fair, plain], (), 0.95, 0.01).verdicts
-    assert found.kind == verdict_kind
+    (result,) = draw_conclusions([fair, plain], (), 0.95, 0.01).verdicts
+    assert result.kind == verdict_kind
     assert effect.may_pay is (verdict_kind == MAY_COST)
 
 
@@ -581,32 +585,32 @@ def test_a_gap_in_error_that_only_the_repair_shows_is_in_the_summary(
     plain = with_gap(model("PCA", *PLAIN), *under_pca)
     larger = replace(group("b", "minor", 0.05, 0.05, margin=0.02), expected_error=Estimate(6.0))
     fair = model("fair", group("a", "minor", 0.05, -0.9), larger, baseline="PCA")
-    (found,) = draw_conclusions([with_gap(fair, *under_fair), plain], (), 0.95, 0.01).verdicts
-    assert found.kind == "harm, repair helps"
+    (result,) = draw_conclusions([with_gap(fair, *under_fair), plain], (), 0.95, 0.01).verdicts
+    assert result.kind == "harm, repair helps"
     message = (
         "the error of 'b' is larger than that of 'a' by 5.0 % of the variance of all rows (3.0 to "
         "7.0); under PCA no gap is shown"
     )
-    assert (message in found.summary) is is_opened
+    assert (message in result.summary) is is_opened
 
 
 def test_the_recommendation_does_not_repeat_the_costs_of_the_verdict():
-    found = verdict(PLAIN, group("a", "minor", 0.05, -0.9), group("b", "minor", 0.05, 0.0))
-    assert "pays more than" in found.summary
-    assert "pays more than" not in found.recommendation
-    assert str(found).count("(100 rows)") == 1
+    result = verdict(PLAIN, group("a", "minor", 0.05, -0.9), group("b", "minor", 0.05, 0.0))
+    assert "pays more than" in result.summary
+    assert "pays more than" not in result.recommendation
+    assert str(result).count("(100 rows)") == 1
 
 
 def test_a_model_named_by_its_criterion_is_called_a_fair_pca():
     fair = model("minimax loss", group("a", "minor", 0.05, -0.9), PLAIN[1], baseline="PCA")
     assert fair.full_name == "minimax loss"
-    described = replace(fair.description, problem="minimax loss")
-    fair = replace(fair, description=described)
-    found = recommendation(fair, model("PCA", *PLAIN))
-    assert found.text.startswith("Use fair PCA (minimax loss): ")
+    description = replace(fair.description, problem="minimax loss")
+    fair = replace(fair, description=description)
+    result = recommendation(fair, model("PCA", *PLAIN))
+    assert result.text.startswith("Use fair PCA (minimax loss): ")
 
 
-def test_no_share_of_a_variance_exceeds_the_whole():
+def test_no_share_of_a_variance_exceeds_one():
     """Intervals of few rows may exceed the variance."""
     result = group("a", "harmed", 9.9, 0.0, margin=20.0)
     assert result.expected_loss.high > 10

@@ -50,7 +50,7 @@ def line(angle):
     return np.array([[np.cos(angle)], [np.sin(angle)]])
 
 
-def judge(problem, basis, weights, tolerance=1e-9):
+def evaluate(problem, basis, weights, tolerance=1e-9):
     return evaluate_solution(problem, basis, Proof(np.array(weights)), tol=tolerance)
 
 
@@ -62,39 +62,40 @@ def two_lines(criterion):
 BEST = line(np.pi / 6)
 
 
-def test_optimal():
-    found = judge(two_lines(MinimaxError()), BEST, [0.25, 0.75])
-    assert (found.status, found.scale) == ("optimal", found.objective)
-    assert found.objective == pytest.approx(0.75, rel=1e-14)
-    assert 0 <= found.gap <= found.resolution <= 1e-13
+def test_the_optimum_has_status_optimal():
+    evaluation = evaluate(two_lines(MinimaxError()), BEST, [0.25, 0.75])
+    assert (evaluation.status, evaluation.scale) == ("optimal", evaluation.objective)
+    assert evaluation.objective == pytest.approx(0.75, rel=1e-14)
+    assert 0 <= evaluation.gap <= evaluation.resolution <= 1e-13
 
 
 @pytest.mark.parametrize(
     ("basis", "weights"), [(line(0.5), [0.25, 0.75]), (BEST, [0.3, 0.7]), (line(0.5), [0.5, 0.5])]
 )
 def test_open_gap_of_a_poorer_subspace_or_poorer_weights(basis, weights):
-    found = judge(two_lines(MinimaxError()), basis, weights)
-    assert found.status == "open gap"
-    assert found.lower_bound <= 0.75 <= found.objective
-    assert found.gap == pytest.approx(found.objective - found.lower_bound, rel=1e-12)
+    evaluation = evaluate(two_lines(MinimaxError()), basis, weights)
+    assert evaluation.status == "open gap"
+    assert evaluation.lower_bound <= 0.75 <= evaluation.objective
+    assert evaluation.gap == pytest.approx(evaluation.objective - evaluation.lower_bound, rel=1e-12)
     # The bound by hand: the least eigenvalue of diag(3 w_1, w_2).
-    assert found.lower_bound == pytest.approx(min(3 * weights[0], weights[1]), rel=1e-12)
+    assert evaluation.lower_bound == pytest.approx(min(3 * weights[0], weights[1]), rel=1e-12)
 
 
 def test_the_tolerance_is_a_share_of_the_objective():
     problem = two_lines(MinimaxError())
     basis = line(np.pi / 6 + 1e-3)
-    found = judge(problem, basis, [0.25, 0.75])
-    share = found.gap / found.objective
-    assert judge(problem, basis, [0.25, 0.75], 1.001 * share).status == "optimal"
-    assert judge(problem, basis, [0.25, 0.75], 0.999 * share).status == "open gap"
+    evaluation = evaluate(problem, basis, [0.25, 0.75])
+    share = evaluation.gap / evaluation.objective
+    assert evaluate(problem, basis, [0.25, 0.75], 1.001 * share).status == "optimal"
+    assert evaluate(problem, basis, [0.25, 0.75], 0.999 * share).status == "open gap"
     # An axis of large numbers that every subspace keeps changes nothing.
-    wide = [np.diag([1e8, *np.diag(each)]) for each in TWO_LINES.matrices]
+    wide = [np.diag([1e8, *np.diag(matrix)]) for matrix in TWO_LINES.matrices]
     with_axis = np.zeros((3, 2))
-    with_axis[0, 0], with_axis[1:, 1:] = 1.0, basis
+    with_axis[0, 0] = 1.0
+    with_axis[1:, 1:] = basis
     wider = build_problem(wide, 2, MinimaxError())
-    assert judge(wider, with_axis, [0.25, 0.75]).gap == pytest.approx(found.gap, rel=1e-9)
-    assert judge(wider, with_axis, [0.25, 0.75], 0.999 * share).status == "open gap"
+    assert evaluate(wider, with_axis, [0.25, 0.75]).gap == pytest.approx(evaluation.gap, rel=1e-9)
+    assert evaluate(wider, with_axis, [0.25, 0.75], 0.999 * share).status == "open gap"
 
 
 def with_a_large_column(seed, size):
@@ -110,20 +111,21 @@ def with_a_large_column(seed, size):
 )
 def test_unresolved_where_float64_cannot_tell(seed, size, status):
     """A basis of float64 numbers turns by an epsilon, which a large column makes a large error."""
-    matrices = [with_a_large_column(each, size) for each in (seed, seed + 10)]
+    matrices = [with_a_large_column(matrix_seed, size) for matrix_seed in (seed, seed + 10)]
     problem = build_problem(matrices, 2, MinimaxError())
     solution = BoundarySearch().solve(problem, 1e-9)
     assert solution.status in ("optimal", status)
-    basis, rng = solution.components.T, np.random.default_rng(0)
-    turned = basis + 4 * np.finfo(np.float64).eps * rng.standard_normal(basis.shape)
-    found = judge(problem, turned, solution.weights)
-    assert found.status == status
-    assert (found.gap > 1e-9 * found.objective) == (status == "unresolved")
-    assert found.gap <= max(found.resolution, 1e-9 * found.objective)
+    basis = solution.components.T
+    rng = np.random.default_rng(0)
+    perturbed_basis = basis + 4 * np.finfo(np.float64).eps * rng.standard_normal(basis.shape)
+    evaluation = evaluate(problem, perturbed_basis, solution.weights)
+    assert evaluation.status == status
+    assert (evaluation.gap > 1e-9 * evaluation.objective) == (status == "unresolved")
+    assert evaluation.gap <= max(evaluation.resolution, 1e-9 * evaluation.objective)
     # That is far less than what a poorer subspace loses.
-    assert found.resolution <= 1e-6 * found.objective
+    assert evaluation.resolution <= 1e-6 * evaluation.objective
     poorer = np.linalg.qr(basis + 0.1 / size * random_basis(rng, 5, 2))[0]
-    assert judge(problem, poorer, solution.weights).status == "open gap"
+    assert evaluate(problem, poorer, solution.weights).status == "open gap"
 
 
 CRITERIA = (
@@ -151,9 +153,9 @@ def test_all_dimensions_leave_zero_by_structure(criterion, size):
         weights = 1 / problem.second_moments.traces
     elif isinstance(criterion, LeastVariance):  # the group of the least variance decides
         weights = np.eye(2)[np.argmin(problem.second_moments.traces)]
-    found = judge(problem, random_basis(rng, 4, 4), weights)
-    assert found.status == "optimal"
-    assert found.gap <= found.resolution
+    evaluation = evaluate(problem, random_basis(rng, 4, 4), weights)
+    assert evaluation.status == "optimal"
+    assert evaluation.gap <= evaluation.resolution
 
 
 @pytest.mark.parametrize("d", [1, 2, 3])
@@ -161,32 +163,34 @@ def test_identical_groups_have_no_loss_by_structure(d):
     matrix = random_moments(np.random.default_rng(2), 1, 4)[0]
     problem = build_problem([matrix, matrix], d, MinimaxLoss())
     basis = np.linalg.eigh(matrix)[1][:, ::-1][:, :d]
-    found = judge(problem, basis, EVEN)
-    assert found.status == "optimal"
-    assert found.objective <= found.resolution <= 1e-11
+    evaluation = evaluate(problem, basis, EVEN)
+    assert evaluation.status == "optimal"
+    assert evaluation.objective <= evaluation.resolution <= 1e-11
     # Another subspace has a loss.
-    assert judge(problem, random_basis(np.random.default_rng(0), 4, d), EVEN).status == "open gap"
+    assert (
+        evaluate(problem, random_basis(np.random.default_rng(0), 4, d), EVEN).status == "open gap"
+    )
 
 
 def test_equal_errors_must_be_equal():
     problem = two_lines(EqualError())
     # w = q + nu (1, -1): 3 w_1 = w_2 at nu = -1/4, where every subspace has the same w.e.
     weights = [0.25, 0.75]
-    found = judge(problem, BEST, weights)
-    assert found.status == "optimal"
-    assert found.objective == pytest.approx(0.75)
-    assert found.constraint_violation <= 1e-14
+    evaluation = evaluate(problem, BEST, weights)
+    assert evaluation.status == "optimal"
+    assert evaluation.objective == pytest.approx(0.75)
+    assert evaluation.constraint_violation <= 1e-14
     # Less in total, but unequal: what that is worth counts against the bound.
-    unequal = judge(problem, line(np.pi / 6 - 1e-4), weights)
+    unequal = evaluate(problem, line(np.pi / 6 - 1e-4), weights)
     assert unequal.lower_bound < unequal.objective < 0.75
     assert unequal.constraint_violation == pytest.approx(np.sqrt(3) * 2 * 1e-4, rel=1e-3)
     assert unequal.status == "open gap"
-    assert judge(problem, line(np.pi / 6 - 1e-4), weights, 1e-3).status == "optimal"
+    assert evaluate(problem, line(np.pi / 6 - 1e-4), weights, 1e-3).status == "optimal"
 
 
 def test_the_other_criteria_do_not_look_at_equality():
-    found = judge(build_problem(TIE.matrices, 1, TotalError()), np.eye(3)[:, :1], EVEN)
-    assert (found.constraint_violation, found.status) == (0, "optimal")
+    evaluation = evaluate(build_problem(TIE.matrices, 1, TotalError()), np.eye(3)[:, :1], EVEN)
+    assert (evaluation.constraint_violation, evaluation.status) == (0, "optimal")
 
 
 def test_gaps_of_restricted_problems_are_relative_to_the_free_errors():
@@ -197,29 +201,36 @@ def test_gaps_of_restricted_problems_are_relative_to_the_free_errors():
     embedding = Embedding(free, fixed_errors=np.full(2, 1e14))
     problem = replace(free, second_moments=second, embedding=embedding)
     solution = BoundarySearch().solve(free, 1e-12)
-    weights, basis = solution.weights, solution.components.T
-    found = judge(problem, basis, weights, 0.05)
-    assert found.objective == pytest.approx(1e14)
-    assert found.scale <= solution.objective + 0.1
+    weights = solution.weights
+    basis = solution.components.T
+    evaluation = evaluate(problem, basis, weights, 0.05)
+    assert evaluation.objective == pytest.approx(1e14)
+    assert evaluation.scale <= solution.objective + 0.1
     # Nor does it raise the rounding that a search may stop at.
-    least = [target_gap(each, each.errors(basis), 0.0) for each in (free, problem)]
-    assert least[1] == pytest.approx(least[0], rel=0.1)
+    smallest_gaps = [
+        target_gap(either_problem, either_problem.errors(basis), 0.0)
+        for either_problem in (free, problem)
+    ]
+    assert smallest_gaps[1] == pytest.approx(smallest_gaps[0], rel=0.1)
     worse = np.linalg.qr(basis + 0.5 * random_basis(np.random.default_rng(0), 5, 2))[0]
-    missed = judge(problem, worse, weights, 1e-3)
-    assert missed.gap > 0.01 * solution.objective
-    assert missed.status == "open gap"
+    worse_evaluation = evaluate(problem, worse, weights, 1e-3)
+    assert worse_evaluation.gap > 0.01 * solution.objective
+    assert worse_evaluation.status == "open gap"
 
 
 def test_gaps_of_shares_of_variance_within_a_restriction_are_relative_to_the_free_errors():
     matrices = random_moments(np.random.default_rng(3), 2, 5)
     second = DenseSecondMoments(matrices, np.full(2, 1e3))
     free = build_problem(matrices, 2, MinimaxError(relative=True))
-    whole = replace(free, second_moments=second)
-    problem = replace(whole, embedding=Embedding(whole, fixed_errors=np.full(2, 1e3)))
+    unembedded = replace(free, second_moments=second)
+    problem = replace(unembedded, embedding=Embedding(unembedded, fixed_errors=np.full(2, 1e3)))
     basis = random_basis(np.random.default_rng(0), 5, 2)
-    traces, kept = (np.einsum("gii->g", each) for each in (matrices, basis.T @ matrices @ basis))
-    found = judge(problem, basis, EVEN / (traces + 1e3))
-    assert found.scale == pytest.approx(((traces - kept) / (traces + 1e3)).max(), rel=1e-9)
+    traces, captured = (
+        np.einsum("gii->g", group_matrices)
+        for group_matrices in (matrices, basis.T @ matrices @ basis)
+    )
+    evaluation = evaluate(problem, basis, EVEN / (traces + 1e3))
+    assert evaluation.scale == pytest.approx(((traces - captured) / (traces + 1e3)).max(), rel=1e-9)
 
 
 def with_unit(criterion, unit):
@@ -235,7 +246,7 @@ def test_the_unit_of_the_rows_does_not_change_the_verdict(criterion, factor):
     matrices = random_moments(np.random.default_rng(6), 2, 5)
     basis = random_basis(np.random.default_rng(7), 5, 2)
     one, other = (
-        judge(build_problem(unit * matrices, 2, with_unit(criterion, unit)), basis, [0.4, 0.6])
+        evaluate(build_problem(unit * matrices, 2, with_unit(criterion, unit)), basis, [0.4, 0.6])
         for unit in (1.0, factor)
     )
     unit = 1.0 if isinstance(criterion, NashWelfare) or criterion in RELATIVE else factor
@@ -249,10 +260,10 @@ def test_a_solution_reports_its_evaluation_rows():
     problem = two_lines(MinimaxError())
     settings = {"tol": 1e-6, "n_eigenproblems": 3, "trace": [], "solver": "none"}
     solution = certify(problem, BEST, np.array([0.25, 0.75]), **settings)
-    found = judge(problem, BEST, [0.25, 0.75], 1e-6)
+    evaluation = evaluate(problem, BEST, [0.25, 0.75], 1e-6)
     claims = solution.objective, solution.scale, solution.absolute_tol
-    assert claims == pytest.approx((found.objective, 0.75, 0.75e-6), rel=1e-14)
-    assert (solution.status, solution.proof.weights.tolist()) == (found.status, [0.25, 0.75])
+    assert claims == pytest.approx((evaluation.objective, 0.75, 0.75e-6), rel=1e-14)
+    assert (solution.status, solution.proof.weights.tolist()) == (evaluation.status, [0.25, 0.75])
     assert solution.relative_gap <= 1e-14
 
 
@@ -262,16 +273,16 @@ def test_a_goal_is_within_the_tolerance(criterion):
     problem = build_problem(random_moments(np.random.default_rng(8), 2, 5), 2, criterion)
     basis = random_basis(np.random.default_rng(9), 5, 2)
     errors = problem.errors(basis)
-    found = judge(problem, basis, EVEN)
+    evaluation = evaluate(problem, basis, EVEN)
     for tolerance in (1e-2, 1e-9):
-        assert 0 < target_gap(problem, errors, tolerance) <= tolerance * found.scale
-    assert 0 < target_gap(problem, errors, 0.0) <= found.resolution
+        assert 0 < target_gap(problem, errors, tolerance) <= tolerance * evaluation.scale
+    assert 0 < target_gap(problem, errors, 0.0) <= evaluation.resolution
 
 
 def test_weights_that_nearly_cancel_make_much_of_rounding():
     problem = two_lines(EqualError())
     plain, canceling, thrice = (
-        judge(problem, BEST, weights).resolution
+        evaluate(problem, BEST, weights).resolution
         for weights in ([0.5, 0.5], [1000.5, -999.5], [1.5, 1.5])
     )
     assert 100 * plain < canceling < 10_000 * plain
@@ -281,18 +292,21 @@ def test_weights_that_nearly_cancel_make_much_of_rounding():
 
 @pytest.mark.parametrize("seed", range(20))
 def test_an_ordered_basis_is_orthonormal_to_a_rounding_or_two(seed):
-    """Ten roundings, which two products leave, would show beside hardly any error."""
+    """Two products leave about ten roundings, which matter where the error is tiny."""
     rng = np.random.default_rng(seed)
-    p, d = 30, int(rng.integers(1, 30))
+    p = 30
+    d = int(rng.integers(1, 30))
     rows = rng.standard_normal((2, 60, p)) * np.geomspace(10, 0.01, p)
-    problem = build_problem([each.T @ each / 60 for each in rows], d, TotalError())
+    problem = build_problem(
+        [group_rows.T @ group_rows / 60 for group_rows in rows], d, TotalError()
+    )
     basis = np.linalg.qr(rng.standard_normal((p, d)))[0]
     ordered = rotate_to_principal_axes(problem, basis)
     assert np.abs(ordered.T @ ordered - np.eye(d)).max() <= 4 * np.finfo(np.float64).eps
     assert projector_distance(ordered.T, basis.T) <= 1e-13
     # Also where the basis was not quite orthonormal.
-    mended = rotate_to_principal_axes(problem, basis * (1 + 1e-10 * rng.random(d)))
-    assert np.abs(mended.T @ mended - np.eye(d)).max() <= 4 * np.finfo(np.float64).eps
+    rotated = rotate_to_principal_axes(problem, basis * (1 + 1e-10 * rng.random(d)))
+    assert np.abs(rotated.T @ rotated - np.eye(d)).max() <= 4 * np.finfo(np.float64).eps
 
 
 CRITERIA_OF_TWO_GROUPS = (
@@ -309,15 +323,15 @@ CRITERIA_OF_TWO_GROUPS = (
     *RELATIVE,
 )
 CRITERIA_OF_THREE_GROUPS = tuple(
-    each for each in CRITERIA_OF_TWO_GROUPS if not isinstance(each, Disparity)
+    criterion for criterion in CRITERIA_OF_TWO_GROUPS if not isinstance(criterion, Disparity)
 )
-GROUPS_AND_CRITERIA = [(2, each) for each in CRITERIA_OF_TWO_GROUPS] + [
-    (3, each) for each in CRITERIA_OF_THREE_GROUPS
+GROUPS_AND_CRITERIA = [(2, criterion) for criterion in CRITERIA_OF_TWO_GROUPS] + [
+    (3, criterion) for criterion in CRITERIA_OF_THREE_GROUPS
 ]
 SEEDS = pytest.mark.parametrize("seed", mark_most_long(range(3), 3))
 
 
-def bound_of(proof, problem, basis):
+def compute_bound(proof, problem, basis):
     """Return the bound, value minus gap, and the rounding of the gap."""
     errors = problem.errors(basis)
     gap, rounding = proof.gap(problem, basis, errors)
@@ -333,7 +347,8 @@ def draw_problem(seed, k, criterion):
 
 
 def random_minimum(problem, rng, n=150):
-    p, d = problem.n_features, problem.n_components
+    p = problem.n_features
+    d = problem.n_components
     return min(problem.objective(random_basis(rng, p, d)) for _ in range(n))
 
 
@@ -341,14 +356,21 @@ def random_minimum(problem, rng, n=150):
 @pytest.mark.parametrize(("k", "criterion"), GROUPS_AND_CRITERIA, ids=str)
 def test_no_subspace_is_below_what_any_weights_prove(k, criterion, seed):
     problem, rng = draw_problem(seed, k, criterion)
-    least = random_minimum(problem, rng)
-    some = rng.dirichlet(np.ones(k))
+    smallest = random_minimum(problem, rng)
+    mixture = rng.dirichlet(np.ones(k))
     # Such as a solver gives, and such as no solver should.
-    tampered = [some, 7 * some, some + rng.standard_normal(k), -some, np.eye(k)[0], np.zeros(k)]
-    for weights in tampered:
+    false_weights = [
+        mixture,
+        7 * mixture,
+        mixture + rng.standard_normal(k),
+        -mixture,
+        np.eye(k)[0],
+        np.zeros(k),
+    ]
+    for weights in false_weights:
         basis = random_basis(rng, problem.n_features, problem.n_components)
-        bound, rounding = bound_of(Proof(weights), problem, basis)
-        assert bound <= least
+        bound, rounding = compute_bound(Proof(weights), problem, basis)
+        assert bound <= smallest
         if not np.isfinite(bound):
             # The logarithm where a weight is zero.
             assert isinstance(criterion, NashWelfare)
@@ -359,14 +381,14 @@ def test_no_subspace_is_below_what_any_weights_prove(k, criterion, seed):
 @SEEDS
 @pytest.mark.parametrize(
     ("k", "criterion"),
-    [each for each in GROUPS_AND_CRITERIA if not isinstance(each[1], NashWelfare | RobustErrorGap)],
+    [case for case in GROUPS_AND_CRITERIA if not isinstance(case[1], NashWelfare | RobustErrorGap)],
     ids=str,
 )
 def test_the_bound_does_not_depend_on_the_subspace_at_which_it_is_computed(k, criterion, seed):
     problem, rng = draw_problem(seed, k, criterion)
     weights = rng.dirichlet(np.ones(k))
     bases = [random_basis(rng, problem.n_features, problem.n_components) for _ in range(20)]
-    bounds = [bound_of(Proof(weights), problem, each)[0] for each in bases]
+    bounds = [compute_bound(Proof(weights), problem, basis)[0] for basis in bases]
     np.testing.assert_allclose(bounds, bounds[0], atol=1e-12 * problem.total_variance)
 
 
@@ -407,34 +429,41 @@ def test_equal_errors_are_bounded_where_they_are_equal(seed):
 @pytest.mark.sweep
 @pytest.mark.parametrize("seed", select_cases(range(6), 3))
 @pytest.mark.parametrize("penalty", [0.2, 1.0, 10.0])
-def test_supporting_lines(seed, penalty):
+def test_no_subspace_is_below_the_bound_of_supporting_lines(seed, penalty):
     rng = np.random.default_rng(seed)
     matrices = random_moments(rng, 2, 4)
     problem = build_problem(matrices, 2, RobustErrorGap(penalty, 20.0), [0.3, 0.7])
     solution = BoundarySearch().solve(problem, 1e-9)
     assert isinstance(solution.proof, SupportingLinesProof)
-    least = random_minimum(problem, rng)
+    smallest = random_minimum(problem, rng)
     basis = random_basis(rng, 4, 2)
-    proven, rounding = bound_of(solution.proof, problem, basis)
-    assert proven == pytest.approx(solution.lower_bound, rel=1e-9)
-    assert proven <= min(least, solution.objective)
+    proven_bound, rounding = compute_bound(solution.proof, problem, basis)
+    assert proven_bound == pytest.approx(solution.lower_bound, rel=1e-9)
+    assert proven_bound <= min(smallest, solution.objective)
     assert 0 <= rounding <= 1e-9 * solution.objective
     # Fewer lines, other lines and longer ones prove less, and nothing that is false.
     lines = solution.proof.lines
     angles = rng.uniform(-np.pi / 4, 3 * np.pi / 4, 6)
-    others = np.column_stack([np.cos(angles), np.sin(angles)])
-    for each in (lines[::2], others, others[:1], 1e3 * lines, rng.standard_normal((5, 2))):
-        proof = SupportingLinesProof(solution.proof.weights, np.array(each))
-        bound, _ = bound_of(proof, problem, basis)
-        assert bound <= min(least, solution.objective) * (1 + 1e-12)
-    longer, _ = bound_of(replace(solution.proof, lines=1e3 * lines), problem, basis)
-    assert longer == pytest.approx(proven, rel=1e-8)
+    other_lines = np.column_stack([np.cos(angles), np.sin(angles)])
+    for line_set in (
+        lines[::2],
+        other_lines,
+        other_lines[:1],
+        1e3 * lines,
+        rng.standard_normal((5, 2)),
+    ):
+        proof = SupportingLinesProof(solution.proof.weights, np.array(line_set))
+        bound, _ = compute_bound(proof, problem, basis)
+        assert bound <= min(smallest, solution.objective) * (1 + 1e-12)
+    longer, _ = compute_bound(replace(solution.proof, lines=1e3 * lines), problem, basis)
+    assert longer == pytest.approx(proven_bound, rel=1e-8)
 
 
 @pytest.mark.parametrize("seed", range(6))
-def test_a_limit_on_means(seed):
+def test_no_feasible_subspace_is_below_the_bound_under_a_limit_on_means(seed):
     rng = np.random.default_rng(seed)
-    p, d = 5, 2
+    p = 5
+    d = 2
     difference = 3 * rng.standard_normal(p)
     free = build_problem(random_moments(rng, 2, p), d, TotalError(), [0.3, 0.7])
     reached = np.linalg.norm(difference @ free.pooled_optimum.vectors)
@@ -442,14 +471,14 @@ def test_a_limit_on_means(seed):
     solution = BoundarySearch().solve(problem, 1e-9)
     assert isinstance(solution.proof, MeanDistanceProof)
     within = random_allowed_bases(problem, rng)
-    least = min(problem.objective(each) for each in within)
-    assert solution.lower_bound <= min(least, solution.objective * (1 + 1e-12))
-    proven, _ = bound_of(solution.proof, problem, within[0])
-    assert proven == pytest.approx(solution.lower_bound, rel=1e-10)
+    smallest = min(problem.objective(basis) for basis in within)
+    assert solution.lower_bound <= min(smallest, solution.objective * (1 + 1e-12))
+    proven_bound, _ = compute_bound(solution.proof, problem, within[0])
+    assert proven_bound == pytest.approx(solution.lower_bound, rel=1e-10)
     for factor in (0.0, 0.5, 2.0, 1e3, -1.0):
         other = MeanDistanceProof(problem.proportions, factor * solution.proof.multiplier)
-        bound, _ = bound_of(other, problem, within[0])
-        assert bound <= min(least, proven) + 1e-12 * problem.total_variance
+        bound, _ = compute_bound(other, problem, within[0])
+        assert bound <= min(smallest, proven_bound) + 1e-12 * problem.total_variance
 
 
 @pytest.mark.parametrize("seed", range(6))
@@ -462,54 +491,56 @@ def test_the_bound_of_a_limit_on_means_without_a_multiplier(seed):
     pooled = np.tensordot(problem.proportions, problem.dense_moments.matrices, axes=1)
     inner = np.linalg.eigh(pooled[1:, 1:])[1][:, -2:]
     best = np.vstack([np.zeros(2), inner])
-    bound, _ = bound_of(worthless, problem, best)
+    bound, _ = compute_bound(worthless, problem, best)
     # The steepest turn that the limit allows, and any others.
     turns = [*rng.standard_normal((200, 2)), inner.T @ pooled[1:, 0]]
     for turn in turns:
-        turned = np.linalg.qr(best + 1e-4 * np.outer(unit, turn / np.linalg.norm(turn)))[0]
-        assert problem.limit.excess(turned) <= 1e-12
-        assert bound <= problem.objective(turned) + 1e-13
+        rotated_basis = np.linalg.qr(best + 1e-4 * np.outer(unit, turn / np.linalg.norm(turn)))[0]
+        assert problem.limit.excess(rotated_basis) <= 1e-12
+        assert bound <= problem.objective(rotated_basis) + 1e-13
     assert bound >= problem.objective(best) - 1e-2 * problem.total_variance
 
 
 def random_allowed_bases(problem, rng, n=300):
     """Return random subspaces, rotated until they satisfy the limit."""
-    p, d = problem.n_features, problem.n_components
-    found = []
-    while len(found) < n:
+    p = problem.n_features
+    d = problem.n_components
+    bases = []
+    while len(bases) < n:
         basis = random_basis(rng, p, d)
         if problem.limit.excess(basis) <= 0:
-            found.append(basis)
+            bases.append(basis)
         elif isinstance(problem.limit, MeanDistanceLimit):
             unit = problem.limit.difference / np.linalg.norm(problem.limit.difference)
             share = rng.uniform()
             closer = np.linalg.qr(basis - share * np.outer(unit, unit @ basis))[0]
             if problem.limit.excess(closer) <= 0:
-                found.append(closer)
-    return found
+                bases.append(closer)
+    return bases
 
 
 @pytest.mark.parametrize("seed", range(6))
-def test_a_limit_on_covariances(seed):
+def test_no_feasible_subspace_is_below_the_bound_under_a_limit_on_covariances(seed):
     rng = np.random.default_rng(seed)
-    p, d = 4, 1 + seed % 2
+    p = 4
+    d = 1 + seed % 2
     first, second = random_moments(rng, 2, p)
     difference = first - second
     free = build_problem([first, second], d, TotalError(), [0.3, 0.7])
-    tried = [random_basis(rng, p, d) for _ in range(50)]
-    norms = [np.abs(np.linalg.eigvalsh(each.T @ difference @ each)).max() for each in tried]
+    bases = [random_basis(rng, p, d) for _ in range(50)]
+    norms = [np.abs(np.linalg.eigvalsh(basis.T @ difference @ basis)).max() for basis in bases]
     limit = CovarianceDifferenceLimit(difference, float(np.quantile(norms, 0.3)))
     problem = replace(free, limit=limit)
-    least = min(map(problem.objective, random_allowed_bases(problem, rng, 200)))
+    smallest = min(map(problem.objective, random_allowed_bases(problem, rng, 200)))
     factors = rng.standard_normal((4, 2, p, p))
     multipliers = [np.zeros((2, p, p)), *(0.3 * f @ f.transpose(0, 2, 1) for f in factors[:3])]
     # What is not positive semidefinite, or not symmetric, is made so first.
     multipliers += [factors[3], -multipliers[1]]
-    for each in multipliers:
-        proof = CovarianceDifferenceProof(problem.proportions, each)
-        bounds = [bound_of(proof, problem, basis)[0] for basis in tried[:5]]
+    for multiplier in multipliers:
+        proof = CovarianceDifferenceProof(problem.proportions, multiplier)
+        bounds = [compute_bound(proof, problem, basis)[0] for basis in bases[:5]]
         np.testing.assert_allclose(bounds, bounds[0], atol=1e-11 * problem.total_variance)
-        assert bounds[0] <= least
+        assert bounds[0] <= smallest
 
 
 @pytest.mark.parametrize(
@@ -527,7 +558,10 @@ def test_lines_that_no_errors_meet_prove_nothing():
 
 def test_the_excess_over_a_limit_counts_as_rounding():
     """The limit is V'DV = cos 2a at one angle; a large multiplier magnifies the excess over it."""
-    difference, angle, beyond, large = np.diag([1.0, -1.0, 0.0]), 0.5, 1e-10, 1e9
+    difference = np.diag([1.0, -1.0, 0.0])
+    angle = 0.5
+    beyond = 1e-10
+    large = 1e9
     free = build_problem([np.eye(3) + difference, np.eye(3)], 1, TotalError())
     problem = replace(free, limit=CovarianceDifferenceLimit(difference, np.cos(2 * angle) - beyond))
     basis = np.array([[np.cos(angle)], [np.sin(angle)], [0.0]])
@@ -540,25 +574,26 @@ def test_the_excess_over_a_limit_counts_as_rounding():
 
 def test_optimal_needs_an_objective_that_is_known():
     second = np.array([np.diag([4.0, 1.0, 0.2]), np.diag([3.0, 1.5, 0.1])])
-    problem, basis = build_problem(second, 1, TotalError()), np.eye(3)[:, :1]
+    problem = build_problem(second, 1, TotalError())
+    basis = np.eye(3)[:, :1]
     # The means may be off by as much as the last two columns vary: 1.4 of errors of 1.4.
     unsure = DenseSecondMoments(second, offset_rounding_error=np.array([0.0, 0.9, 0.3]))
-    found = {
-        known: evaluate_solution(
-            replace(problem, second_moments=given), basis, np.full(2, 0.5), tol=1e-9
+    evaluations = {
+        is_known: evaluate_solution(
+            replace(problem, second_moments=second_moments), basis, np.full(2, 0.5), tol=1e-9
         )
-        for known, given in ((True, problem.dense_moments), (False, unsure))
+        for is_known, second_moments in ((True, problem.dense_moments), (False, unsure))
     }
-    assert found[False].gap == pytest.approx(0.0, abs=1e-12)
-    assert found[False].resolution > 1e-6 * found[False].objective
-    assert (found[True].status, found[False].status) == ("optimal", "unresolved")
+    assert evaluations[False].gap == pytest.approx(0.0, abs=1e-12)
+    assert evaluations[False].resolution > 1e-6 * evaluations[False].objective
+    assert (evaluations[True].status, evaluations[False].status) == ("optimal", "unresolved")
 
 
 @pytest.mark.parametrize(
     "criterion",
     [
         *(MinimaxLoss(), MinimaxError(), LeastVariance(), ErrorGap(0.7), NashWelfare()),
-        *(pytest.param(each, marks=pytest.mark.slow) for each in RELATIVE),
+        *(pytest.param(criterion, marks=pytest.mark.slow) for criterion in RELATIVE),
     ],
     ids=str,
 )
@@ -566,6 +601,6 @@ def test_the_proof_of_many_groups_is_the_bound_of_the_solution(criterion):
     for seed in range(2):
         problem, rng = draw_problem(seed, 4, criterion)
         solution = DualNewton().solve(problem, 1e-9)
-        bound, _ = bound_of(solution.proof, problem, solution.components.T)
+        bound, _ = compute_bound(solution.proof, problem, solution.components.T)
         assert solution.lower_bound == pytest.approx(bound, rel=1e-12, abs=1e-12)
         assert bound <= random_minimum(problem, rng)

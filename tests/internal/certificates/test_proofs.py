@@ -40,21 +40,22 @@ def bound(criterion, proof):
 
 def rows_of(matrices):
     """Rows whose second moments are these diagonal matrices, and their groups."""
-    sides = [np.diag(np.sqrt(len(each) * np.diag(each))) for each in matrices]
-    return np.vstack([[*each, *-each] for each in sides]), np.repeat(["a", "b"], 8)
+    sides = [np.diag(np.sqrt(len(matrix) * np.diag(matrix))) for matrix in matrices]
+    return np.vstack([[*side, *-side] for side in sides]), np.repeat(["a", "b"], 8)
 
 
 @pytest.mark.parametrize("size", SIZES)
 @pytest.mark.parametrize("criterion", [EqualError(), EqualError(0.1), NashWelfare()], ids=str)
 def test_weights_of_any_size_prove_no_more(criterion, size):
-    own = bound(criterion, Proof(np.array([1.0, 1.0])))
-    assert bound(criterion, Proof(np.array([size, size]))) == pytest.approx(own, rel=1e-9)
+    unit_bound = bound(criterion, Proof(np.array([1.0, 1.0])))
+    assert bound(criterion, Proof(np.array([size, size]))) == pytest.approx(unit_bound, rel=1e-9)
     assert bound(EqualError(), Proof(np.array([size, size]))) <= 1.05
 
 
 @pytest.mark.parametrize("size", SIZES)
 def test_lines_of_any_size_prove_no_more(size):
-    criterion, weights = RobustErrorGap(0.7, 0.4), np.array([0.5, 0.5])
+    criterion = RobustErrorGap(0.7, 0.4)
+    weights = np.array([0.5, 0.5])
     lines = SupportingLinesProof(weights, np.array([[1.0, 1.0]]))
     scaled = SupportingLinesProof(weights, size * np.array([[1.0, 1.0]]))
     assert bound(criterion, scaled) == pytest.approx(bound(criterion, lines), rel=1e-9)
@@ -65,35 +66,40 @@ def test_lines_of_any_size_prove_no_more(size):
 def test_a_false_bound_of_a_subnormal_proof_does_not_hold(criterion, tmp_path):
     X, groups = rows_of(PAIR)
     subspace = fs.FairPCA(2, criterion=criterion).fit(X, sensitive_features=groups).subspace_
-    tiny, own = np.full(2, SMALLEST), subspace.certificate
+    tiny = np.full(2, SMALLEST)
+    certificate = subspace.certificate
     proof = (
-        Proof(tiny) if own.supporting_weights is None else SupportingLinesProof(tiny, tiny[None])
+        Proof(tiny)
+        if certificate.supporting_weights is None
+        else SupportingLinesProof(tiny, tiny[None])
     )
     # Both groups lose 2 here, and 1.05 at best.
     along = np.sqrt((2.55 - 0.525) / (3.5 - 0.525))
     across = np.sqrt(1 - along**2)
     worse = np.array([[1, 1, 0, 0], [along, -along, across, across]]) / np.sqrt(2)
-    found = evaluate_solution(build_problem(PAIR, 2, criterion), worse.T, proof, tol=own.tol)
-    assert found.errors == pytest.approx([2.0, 2.0])
-    assert found.lower_bound < 0.9 * found.objective
-    of_both = {name: getattr(found, name) for name in ("objective", "scale", "errors")}
-    claimed = replace_claims(
-        own, components=worse, proof=proof, losses=found.errors - 1.05, **of_both
+    evaluation = evaluate_solution(
+        build_problem(PAIR, 2, criterion), worse.T, proof, tol=certificate.tol
     )
-    claimed = replace(claimed, lower_bound=found.objective)
-    forged = replace(subspace, components=worse, certificate=claimed)
-    checked = verify(forged, X, groups)
-    assert not checked.holds
-    assert checked.lower_bound < 0.9 * checked.objective
-    forged.save(tmp_path / "model")
+    assert evaluation.errors == pytest.approx([2.0, 2.0])
+    assert evaluation.lower_bound < 0.9 * evaluation.objective
+    of_both = {name: getattr(evaluation, name) for name in ("objective", "scale", "errors")}
+    false_certificate = replace_claims(
+        certificate, components=worse, proof=proof, losses=evaluation.errors - 1.05, **of_both
+    )
+    false_certificate = replace(false_certificate, lower_bound=evaluation.objective)
+    false_subspace = replace(subspace, components=worse, certificate=false_certificate)
+    verification = verify(false_subspace, X, groups)
+    assert not verification.holds
+    assert verification.lower_bound < 0.9 * verification.objective
+    false_subspace.save(tmp_path / "model")
     assert not verify(FairSubspace.load(tmp_path / "model"), X, groups).holds
 
 
 @pytest.mark.parametrize("size", SIZES[:3])
 def test_sums_of_subnormal_mixtures_have_room_for_rounding(size):
     matrices = np.array([np.diag([3.0, 0.6, 0.7])])
-    found = smallest_eigenvalue_sum(matrices, np.array([size]), 1)
-    assert found.value - found.rounding_error <= 1.3 * size
+    result = smallest_eigenvalue_sum(matrices, np.array([size]), 1)
+    assert result.value - result.rounding_error <= 1.3 * size
 
 
 def test_vectors_are_scaled_exactly():
@@ -104,22 +110,23 @@ def test_vectors_are_scaled_exactly():
     assert 0.5 <= scaled[1, 0] < 1
 
 
-EVEN, ZEROS = np.array([0.5, 0.5]), np.zeros((2, 3, 3))
+EVEN = np.array([0.5, 0.5])
+ZEROS = np.zeros((2, 3, 3))
 
 
 @pytest.mark.parametrize("wrong", [np.nan, np.inf, -np.inf])
 def test_proofs_that_are_not_finite_are_refused(wrong):
     odd = np.array([0.5, wrong])
-    for kind, *others in (
+    for kind, *other_arguments in (
         (Proof,),
         (SupportingLinesProof, LINES),
         (MeanDistanceProof, 1.0),
         (CovarianceDifferenceProof, ZEROS),
         (CovarianceTraceProof, 1.0),
     ):
-        assert kind(EVEN, *others).weights is EVEN
+        assert kind(EVEN, *other_arguments).weights is EVEN
         with pytest.raises(InvalidInput, match="weights of a proof"):
-            kind(odd, *others)
+            kind(odd, *other_arguments)
     for kind, other in (
         (SupportingLinesProof, LINES * wrong),
         (MeanDistanceProof, wrong),
@@ -155,7 +162,7 @@ def test_proofs_of_a_wrong_shape_are_refused(kind, other):
         SupportingLinesProof(np.ones(3), LINES),
         CovarianceDifferenceProof(np.ones(2), ZEROS),
     ],
-    ids=lambda each: each.kind,
+    ids=lambda proof: proof.kind,
 )
 def test_proofs_of_other_groups_or_features_do_not_fit(proof):
     assert not proof.applies_to(build_problem(PAIR, 2, RobustErrorGap(0.5, 0.5)))
@@ -169,10 +176,10 @@ def replace_array(path, name, array):
     header = json.loads(arrays["header"].tobytes())
     assert name in header["arrays"]
     with zipfile.ZipFile(path, "w") as file:
-        for each, numbers in arrays.items():
+        for member_name, numbers in arrays.items():
             member = io.BytesIO()
             np.save(member, numbers)
-            file.writestr(f"{each}.npy", member.getvalue())
+            file.writestr(f"{member_name}.npy", member.getvalue())
 
 
 @pytest.mark.parametrize(
@@ -184,7 +191,7 @@ def replace_array(path, name, array):
         ("proof_lines", np.ones((MAX_LINES + 1, 2))),
         ("proof_lines", np.ones((3, 3))),
     ],
-    ids=lambda each: str(each)[:20],
+    ids=lambda value: str(value)[:20],
 )
 def test_files_with_such_proofs_are_refused(name, array, tmp_path):
     rows, groups = generate_group_rows()
@@ -197,15 +204,16 @@ def test_files_with_such_proofs_are_refused(name, array, tmp_path):
 
 def clip_corner_by_corner(corners, normal, offset):
     """The part of a polygon where normal.e >= offset, corner by corner."""
-    inside, kept = corners @ normal - offset, []
+    inside = corners @ normal - offset
+    kept_corners = []
     for i in range(len(corners)):
         j = (i + 1) % len(corners)
         if inside[i] >= 0:
-            kept.append(corners[i])
+            kept_corners.append(corners[i])
         if (inside[i] >= 0) != (inside[j] >= 0):
             share = inside[i] / (inside[i] - inside[j])
-            kept.append(corners[i] + share * (corners[j] - corners[i]))
-    return np.array(kept).reshape(-1, 2)
+            kept_corners.append(corners[i] + share * (corners[j] - corners[i]))
+    return np.array(kept_corners).reshape(-1, 2)
 
 
 def test_a_polygon_is_clipped_as_corner_by_corner():

@@ -23,14 +23,14 @@ def test_classes_are_known_by_their_texts_next_to_several_attributes():
     groups = np.column_stack([np.tile(["a", "b"], 4), np.repeat(["x", "y"], 4)])
     rows = open_rows(X, groups, y=[0, 0, 1, 1] * 2)
     moments = compute_group_moments(rows)
-    found = with_y_classes({"within_classes": ["1", "x"], "tolerance": 0}, moments)
-    assert found == {"within_classes": [1, "x"], "tolerance": 0}
+    settings = with_y_classes({"within_classes": ["1", "x"], "tolerance": 0}, moments)
+    assert settings == {"within_classes": [1, "x"], "tolerance": 0}
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="no bash")
 @pytest.mark.parametrize("word", ["", "a b", "it's", "\\'\n", "\x01f", "\u2028", "\t$x`y`", "é\n"])
 def test_any_word_comes_back_from_the_shell(word):
-    found = subprocess.run(
+    completed = subprocess.run(
         ["bash", "-c", f"printf %s {shell_command([word])}"], capture_output=True, check=True
     )
-    assert found.stdout == word.encode()
+    assert completed.stdout == word.encode()

@@ -21,8 +21,8 @@ def test_drawn_twice_the_bytes_are_the_same(kind, tmp_path):
         picture, _ = draw_case(make_displays(HOSTILE[:2])[kind])
         with reproducible_svg("fairspan"):
             picture.figure_.savefig(tmp_path / "one.svg", metadata=SAVE_METADATA["svg"])
-        written = (tmp_path / "one.svg").read_bytes()
-        return written, inline_svg(picture.figure_, "k", 'what "it" shows')
+        saved_bytes = (tmp_path / "one.svg").read_bytes()
+        return saved_bytes, inline_svg(picture.figure_, "k", 'what "it" shows')
 
     assert draw_and_save() == draw_and_save()
 
@@ -40,8 +40,8 @@ def test_names_that_look_like_parts_of_a_figure_stay_as_they_are():
 
 def test_things_next_to_pca_look_different_and_only_pca_is_hollow():
     looks = [series_style(i) for i in range(55)]
-    assert len({(each.color, each.marker) for each in looks}) == 55
-    assert all(each.is_filled for each in (*looks, FAIR_STYLE))
+    assert len({(look.color, look.marker) for look in looks}) == 55
+    assert all(look.is_filled for look in (*looks, FAIR_STYLE))
     assert not PCA_STYLE.is_filled
     assert PCA_STYLE.line != FAIR_STYLE.line
 
@@ -54,19 +54,19 @@ def test_rows_of_losses_have_the_marker_of_the_model_and_the_color_and_word_of_t
     ends = np.full((3, 2), 0.5), np.full((3, 2), 2.0)
     records = make_records(PAIR, models, "expected_loss", ends, state=states)
     axes = draw_without_layout(AuditDisplay(records))
-    shown = [
+    looks_of_points = [
         (line.get_marker(), to_hex(line.get_color()))
         for line in axes.lines
         if str(line.get_gid()).startswith("model")
     ]
     markers = [PCA_STYLE.marker, series_style(0).marker, series_style(1).marker]
-    assert shown == [(marker, color) for color in (PURPLE, GREEN) for marker in markers]
+    assert looks_of_points == [(marker, color) for color in (PURPLE, GREEN) for marker in markers]
     labels = [label.get_text() for label in axes.get_yticklabels()]
     assert labels == [*models, *models]
     headings = [text.get_text() for text in axes.texts if text.get_text() in PAIR]
     assert headings == list(PAIR)
-    described = [text.get_text() for text in axes.texts if text.get_text() not in PAIR]
-    assert [text.split(", ")[1] for text in described] == [
+    descriptions = [text.get_text() for text in axes.texts if text.get_text() not in PAIR]
+    assert [text.split(", ")[1] for text in descriptions] == [
         *["harmed"] * 3,
         *["no material harm"] * 3,
     ]
@@ -76,13 +76,19 @@ def test_rows_of_losses_have_the_marker_of_the_model_and_the_color_and_word_of_t
     assert axes.get_legend().get_texts() == []
     assert any(list(line.get_xdata()) == [0, 0] for line in axes.lines)
     # What was seen on the rows themselves lies inside too, wherever it is.
-    here = [{**record, "observed_loss": 9.0} for record in records]
-    low, high = draw_without_layout(AuditDisplay(here, show_observed=True)).get_xlim()
+    records_with_observed = [{**record, "observed_loss": 9.0} for record in records]
+    low, high = draw_without_layout(
+        AuditDisplay(records_with_observed, show_observed=True)
+    ).get_xlim()
     assert low < 0 < 9 < high
     # Other figures have no states: colors are those of models.
-    lines = draw_without_layout(AuditDisplay(here, "observed_loss")).get_legend().get_lines()
+    lines = (
+        draw_without_layout(AuditDisplay(records_with_observed, "observed_loss"))
+        .get_legend()
+        .get_lines()
+    )
     looks = [PCA_STYLE, series_style(0), series_style(1)]
-    assert [to_hex(line.get_color()) for line in lines] == [each.color for each in looks]
+    assert [to_hex(line.get_color()) for line in lines] == [look.color for look in looks]
 
 
 def test_unknown_figures_are_gray_and_do_not_change_the_axes():
@@ -97,7 +103,7 @@ def test_unknown_figures_are_gray_and_do_not_change_the_axes():
     start, end = axes.get_xlim()
     assert -10 < start < 0
     assert 1.5 < end < 10
-    assert [to_hex(each.get_color()[0]) for each in axes.collections] == [PURPLE, MUTED]
+    assert [to_hex(collection.get_color()[0]) for collection in axes.collections] == [PURPLE, MUTED]
     arrows = [line.get_marker() for line in axes.lines if line.get_marker() in "<>"]
     assert arrows == ["<", ">"]
     (text,) = (text for text in axes.texts if "too few rows" in text.get_text())
@@ -107,8 +113,10 @@ def test_unknown_figures_are_gray_and_do_not_change_the_axes():
 @pytest.mark.slow
 def test_curves_show_all_points_and_of_wide_bands_little():
     values = np.array([[1.0, 0.5, np.nan], [0.5, -2.0, np.nan]])
-    low, high = values - 0.2, values + 0.2
-    low[1, 1], high[1, 1] = -1e6, 1e6
+    low = values - 0.2
+    high = values + 0.2
+    low[1, 1] = -1e6
+    high[1, 1] = 1e6
     states = [["harmed", "minor", "inconclusive"], ["harmed", "inconclusive", "inconclusive"]]
     nothing = np.full((2, 3), np.nan)
     picture = ErrorCurveDisplay(
@@ -135,7 +143,8 @@ def test_curves_show_all_points_and_of_wide_bands_little():
     assert [line.get_ydata().tolist() for line in gray] == [[-2.0]]
     (text,) = picture.axes_[2].texts
     assert text.get_text() == "too few rows"
-    box, frame = text.get_window_extent(), picture.axes_[2].get_window_extent()
+    box = text.get_window_extent()
+    frame = picture.axes_[2].get_window_extent()
     assert frame.x0 < box.x0 < box.x1 < frame.x1
     assert frame.y0 < box.y0 < box.y1 < frame.y1
     dotted = [line for line in picture.axes_[2].lines if line.get_linestyle() == ":"]

@@ -15,8 +15,8 @@ from fairspan.formatting.terminal import display_width
 @pytest.mark.parametrize("share", [1.0, 1e-2, 1e-4, 1e-9])
 def test_no_figure_of_a_column_has_more_than_seven_digits(largest, share):
     decimals = common_decimals([1.5 * largest, 1.5 * largest * share])
-    shown = f"{1.5 * largest:.{decimals}f}".replace(".", "")
-    assert len(shown) <= 7
+    digits = f"{1.5 * largest:.{decimals}f}".replace(".", "")
+    assert len(digits) <= 7
     # The largest keeps four digits.
     assert float(f"{1.2344 * largest:.{decimals}f}") == pytest.approx(1.2344 * largest, rel=4e-4)
 

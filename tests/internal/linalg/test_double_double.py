@@ -16,18 +16,19 @@ def test_sums_products_and_quotients_are_exact():
         (exact_product, lambda x, y: x * y),
     ):
         high, low = operation(a, b)
-        for x, y, most, rest in zip(a, b, high, low, strict=True):
+        for x, y, high_part, low_part in zip(a, b, high, low, strict=True):
             expected = exactly(Fraction(float(x)), Fraction(float(y)))
-            assert Fraction(float(most)) + Fraction(float(rest)) == expected
+            assert Fraction(float(high_part)) + Fraction(float(low_part)) == expected
     high, low = divide(a, 0.0, b)
-    for x, y, most, rest in zip(a, b, high, low, strict=True):
+    for x, y, high_part, low_part in zip(a, b, high, low, strict=True):
         expected = Fraction(float(x)) / Fraction(float(y))
-        found = Fraction(float(most)) + Fraction(float(rest))
-        assert abs(float((found - expected) / expected)) < 1e-31
+        quotient = Fraction(float(high_part)) + Fraction(float(low_part))
+        assert abs(float((quotient - expected) / expected)) < 1e-31
 
 
-def test_unit_of_weights():
-    assert [power_of_two_unit(np.array(each)) for each in ([], [0.0], [1.0], [0.1, 0.75])] == [
+def test_the_unit_of_weights_is_a_power_of_two():
+    units = [power_of_two_unit(np.array(weights)) for weights in ([], [0.0], [1.0], [0.1, 0.75])]
+    assert units == [
         1,
         1,
         1,

@@ -19,7 +19,7 @@ SEEDS = range(120 if ALL_CASES else 40)
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_every_eigenvalue_is_known_to_a_share_of_its_size(kind):
-    for case in (each for each in map(draw_problem, SEEDS) if each.kind == kind):
+    for case in (case for case in map(draw_problem, SEEDS) if case.kind == kind):
         mixture = np.tensordot(case.weights, case.matrices, axes=1)
         values, vectors, sizes = graded_eigh(mixture, case.n_leading)
         truth = exact_eigenvalues(mixture[None], np.ones(1))
@@ -37,7 +37,7 @@ def test_digits_that_lapack_loses_are_kept(column):
     factor = np.random.default_rng(3).standard_normal((4, 4))
     factor[column] *= 1e8
     matrix = factor @ factor.T
-    truth = [float(each) for each in exact_eigenvalues(matrix[None], np.ones(1))]
+    truth = [float(value) for value in exact_eigenvalues(matrix[None], np.ones(1))]
     values, _, sizes = graded_eigh(matrix, 1)
     np.testing.assert_allclose(values, truth, rtol=1e-13)
     assert sizes[3] == pytest.approx(truth[3])
@@ -51,7 +51,7 @@ def test_three_orders_of_columns_are_split_off_one_after_the_other():
     scale = np.array([1e16, 1e8, 1.0, 1.0])
     factor = rng.standard_normal((4, 4))
     matrix = (factor @ factor.T) * np.outer(scale, scale)
-    truth = [float(each) for each in exact_eigenvalues(matrix[None], np.ones(1))]
+    truth = [float(value) for value in exact_eigenvalues(matrix[None], np.ones(1))]
     values, vectors, sizes = graded_eigh(matrix, 2)
     np.testing.assert_allclose(values, truth, rtol=1e-12)
     np.testing.assert_allclose(vectors.T @ vectors, np.eye(4), atol=1e-14)
@@ -63,8 +63,8 @@ def test_nothing_is_split_off_where_no_digits_are_lost():
     matrix = factor @ factor.T
     values, vectors = np.linalg.eigh(matrix)
     expected = values, vectors, np.full(6, values[-1])
-    for found, known in zip(graded_eigh(matrix, 3), expected, strict=True):
-        np.testing.assert_array_equal(found, known)
+    for actual_part, expected_part in zip(graded_eigh(matrix, 3), expected, strict=True):
+        np.testing.assert_array_equal(actual_part, expected_part)
 
 
 @pytest.mark.parametrize(
@@ -84,7 +84,7 @@ def test_a_leading_subspace_knows_ties_below_a_large_column():
         assert leading_subspace((matrix + matrix.T) / 2, 2).is_tied is tied
 
 
-def test_a_null_space_below_eigenvalues_that_fall_step_by_step():
+def test_a_null_space_is_found_below_eigenvalues_that_fall_step_by_step():
     """The largest ratio is that to the null space, but digits are lost at every step before it."""
     spreads = np.array([1e5, 1e4, 400, 10, 1, 1, 1, 1 / 64, 10, 1, 1, 1])
     for seed in range(12):
@@ -107,13 +107,13 @@ def test_a_feature_without_variance_is_tied_with_the_rest_of_a_null_space():
 def test_few_components_of_many_features_keep_the_digits_that_lapack_loses():
     factor = np.random.default_rng(5).standard_normal((60, 60))
     first = factor[30] / np.linalg.norm(factor[30])
-    rest = np.delete(factor, 30, axis=0)
-    rest -= np.outer(rest @ first, first)
-    # What is left beside the large row, up to a share of 1e-10.
-    truth = np.linalg.eigvalsh(rest @ rest.T)[::-1]
+    remaining_factor = np.delete(factor, 30, axis=0)
+    remaining_factor -= np.outer(remaining_factor @ first, first)
+    # Eigenvalues without the large row, up to a share of 1e-10.
+    truth = np.linalg.eigvalsh(remaining_factor @ remaining_factor.T)[::-1]
     factor[30] *= 1e5
-    found = leading_subspace(factor @ factor.T, 3)
-    np.testing.assert_allclose(found.eigenvalues[1:], truth[:2], rtol=1e-9)
+    subspace = leading_subspace(factor @ factor.T, 3)
+    np.testing.assert_allclose(subspace.eigenvalues[1:], truth[:2], rtol=1e-9)
 
 
 def symmetric(eigenvalues, seed=0):
@@ -165,7 +165,7 @@ TIED_MATRIX = symmetric([5.0, 5.0, 3.0, 1.0, 1.0])
         ),
     ],
 )
-def test_ties_at_the_cut(matrix, d, tolerance, n_fixed, n_tied):
+def test_ties_at_the_cut_are_counted(matrix, d, tolerance, n_fixed, n_tied):
     top = leading_subspace(matrix, d, **tolerance)
     assert top.is_tied == (n_tied > 0)
     assert not top.is_tied or (top.n_untied, top.tied_vectors.shape[1]) == (n_fixed, n_tied)
@@ -175,9 +175,10 @@ def test_ties_at_the_cut(matrix, d, tolerance, n_fixed, n_tied):
 
 
 @pytest.mark.parametrize(("p", "d"), [(15, 6), (150, 6)])
-def test_same_input_same_bytes_and_largest_loading_positive(p, d):
+def test_equal_input_gives_equal_bytes_with_the_largest_loading_positive(p, d):
     matrix = symmetric(np.linspace(4, 1, p), seed=3)
-    first, second = leading_subspace(matrix, d), leading_subspace(matrix.copy(), d)
+    first = leading_subspace(matrix, d)
+    second = leading_subspace(matrix.copy(), d)
     assert first.vectors.tobytes() == second.vectors.tobytes()
     signed = normalize_signs(first.vectors)
     largest = np.abs(signed).argmax(axis=0)
@@ -193,20 +194,21 @@ def test_sign_of_equal_loadings_does_not_hang_on_the_last_bit():
 
 
 @pytest.mark.parametrize("bad", [np.nan, np.inf])
-def test_not_finite(bad):
+def test_matrices_that_are_not_finite_are_refused(bad):
     with pytest.raises(InvalidInput, match="NaN or infinity"):
         leading_subspace(np.array([[1.0, bad], [bad, 1.0]]), 1)
 
 
 @pytest.mark.parametrize(("p", "d"), [(2, 1), (20, 4)])
 def test_a_start_in_few_features_ends_in_the_space_of_all_of_them(p, d):
-    values, products = np.arange(p, 0.0, -1.0), []
+    values = np.arange(p, 0.0, -1.0)
+    products = []
     start = np.linalg.qr(np.random.default_rng(0).standard_normal((p, d)))[0]
 
     def operator(block):
         products.append(block.shape[1])
         return values[:, None] * block
 
-    found = leading_subspace_krylov(operator, p, d, float(p), start=start, sum_tol=1e-12)
-    np.testing.assert_allclose(found.leading.eigenvalues, values[:d], rtol=1e-12)
+    result = leading_subspace_krylov(operator, p, d, float(p), start=start, sum_tol=1e-12)
+    np.testing.assert_allclose(result.leading.eigenvalues, values[:d], rtol=1e-12)
     assert sum(products) <= p  # no direction is multiplied twice

@@ -24,17 +24,18 @@ def test_memory_of_matrices_is_estimated_from_the_shape(monkeypatch):
     monkeypatch.setattr(memory, "memory_limit", lambda: 16 * GB)
     memory.check_memory(10**6, 20)
     memory.check_memory(2, 10_000, 5 * GB)
-    for given, message in (
+    for arguments, message in (
         ((2, 60_000), r"2 groups and 60,000 features need about 172\.8 GB"),
         ((10**6, 1000), r"1,000,000 groups.*Allowed: 16\.0 GB .*this machine"),
         ((2, 60_000, GB), r"days|hours|minutes"),
     ):
         with pytest.raises(InvalidInput, match=message):
-            memory.check_memory(*given)
+            memory.check_memory(*arguments)
 
 
 def test_parts_that_fit_are_refused_where_their_sum_does_not():
-    X, groups = rows(40, 300), np.repeat(["a", "b", "c", "d"], 10)
+    X = rows(40, 300)
+    groups = np.repeat(["a", "b", "c", "d"], 10)
     tally = MomentsAggregator(GroupLimit(max_memory=3 * 24 * 300**2))
     parts = [
         tally.aggregate(open_group_rows(X[start : start + 20], groups[start : start + 20]))
@@ -45,7 +46,7 @@ def test_parts_that_fit_are_refused_where_their_sum_does_not():
 
 
 @pytest.mark.parametrize(
-    ("command", "that_fit", "made", "n_groups"),
+    ("command", "that_fit", "n_folds", "n_groups"),
     [
         pytest.param("audit", 10, 10, 2, marks=pytest.mark.slow),
         pytest.param("audit", 9, 5, 2, marks=pytest.mark.slow),
@@ -57,9 +58,10 @@ def test_parts_that_fit_are_refused_where_their_sum_does_not():
     ],
 )
 def test_estimates_keep_to_the_memory_that_is_allowed(
-    monkeypatch, tmp_path, capsys, command, that_fit, made, n_groups
+    monkeypatch, tmp_path, capsys, command, that_fit, n_folds, n_groups
 ):
-    p, folds = 40, []
+    p = 40
+    folds = []
 
     def record_folds(rows, assigned, *args, **kwargs):
         folds.append(assigned.n_folds)
@@ -73,10 +75,10 @@ def test_estimates_keep_to_the_memory_that_is_allowed(
     words += ["-o", str(tmp_path / "model")] if command == "fit" else []
     assert cli.run([*words, "--max-memory", str(that_fit * n_groups * 24 * p**2)]) == 0
     # Where best errors move with the folds, there are several assignments of as many.
-    assert set(folds) == ({made} if made else set())
-    found = json.loads(capsys.readouterr().out)["findings"]
-    messages = [each["message"] for each in found if each["code"] == "FS110"]
-    assert bool(messages) == (not made)
+    assert set(folds) == ({n_folds} if n_folds else set())
+    findings = json.loads(capsys.readouterr().out)["findings"]
+    messages = [finding["message"] for finding in findings if finding["code"] == "FS110"]
+    assert bool(messages) == (not n_folds)
     for message in messages:
         assert all(fact in message for fact in ("5 folds", "0.4 MB", "max_memory is 0.3 MB"))
 

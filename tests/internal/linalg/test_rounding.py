@@ -71,7 +71,8 @@ def test_variances_change_by_the_square_of_a_small_angle():
 
 
 def test_an_error_that_is_not_a_difference_has_the_tighter_bound():
-    column_rms, row_norms = np.ones((1, 4)), np.full(4, 1e-3)
+    column_rms = np.ones((1, 4))
+    row_norms = np.full(4, 1e-3)
     variance = 4.0
     small, large = (
         error_rounding_bound(column_rms, np.array([share * variance]), row_norms)[0]

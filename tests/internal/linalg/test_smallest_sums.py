@@ -24,16 +24,16 @@ SEEDS = range(204)
 
 @pytest.mark.long
 @pytest.mark.parametrize("kind", KINDS)
-def test_accurate_and_never_above_the_truth(kind):
-    for case in (each for each in map(draw_problem, SEEDS) if each.kind == kind):
-        found = smallest_eigenvalue_sum(case.matrices, case.weights, case.n_leading)
+def test_sums_are_accurate_and_never_above_the_truth(kind):
+    for case in (case for case in map(draw_problem, SEEDS) if case.kind == kind):
+        result = smallest_eigenvalue_sum(case.matrices, case.weights, case.n_leading)
         truth, size = case.sums()
-        assert found.value - found.rounding_error <= truth
-        # What is zero in exact arithmetic is known up to the rounding that is told.
-        assert abs(found.value - truth) <= max(1e-13 * size, found.rounding_error)
+        assert result.value - result.rounding_error <= truth
+        # Sums that are zero in exact arithmetic are known up to the rounding error returned.
+        assert abs(result.value - truth) <= max(1e-13 * size, result.rounding_error)
         if "low rank" not in kind:
-            assert abs(found.value - truth) <= 1e-13 * size
-            assert found.rounding_error <= 1e-11 * size
+            assert abs(result.value - truth) <= 1e-13 * size
+            assert result.rounding_error <= 1e-11 * size
 
 
 def test_the_trace_less_the_largest_eigenvalues_would_not_do():
@@ -46,19 +46,19 @@ def test_the_trace_less_the_largest_eigenvalues_would_not_do():
     by_trace = np.trace(mixture) - np.linalg.eigvalsh(mixture)[-1]
     truth, _ = case.sums()
     assert abs(by_trace - truth) > 0.01 * truth
-    found = smallest_eigenvalue_sum(case.matrices, case.weights, 1)
-    assert abs(found.value - truth) <= 1e-13 * truth
+    result = smallest_eigenvalue_sum(case.matrices, case.weights, 1)
+    assert abs(result.value - truth) <= 1e-13 * truth
 
 
 @pytest.mark.parametrize("seed", range(20))
 def test_all_dimensions_leave_nothing_and_groups_without_weight_do_not_matter(seed):
     matrices = random_moments(np.random.default_rng(seed), 3, 5)
-    alone = smallest_eigenvalue_sum(matrices[:1], np.ones(1), 2)
+    sum_of_first = smallest_eigenvalue_sum(matrices[:1], np.ones(1), 2)
     matrices[1:] *= 1e30
     for weights, d, expected in (
         ([0.3, -0.7, 0.1], 5, (0.0, 0.0)),
         ([0.0, 0.0, 0.0], 2, (0.0, 0.0)),
-        ([1.0, 0.0, 0.0], 2, alone),
+        ([1.0, 0.0, 0.0], 2, sum_of_first),
     ):
         assert smallest_eigenvalue_sum(matrices, np.array(weights), d) == expected
 
@@ -66,18 +66,19 @@ def test_all_dimensions_leave_nothing_and_groups_without_weight_do_not_matter(se
 @pytest.mark.parametrize("factor", [2.0**-200, 2.0**200])
 def test_units_change_nothing_but_the_scale(factor):
     for case in map(draw_problem, range(24)):
-        here = smallest_eigenvalue_sum(case.matrices, case.weights, case.n_leading)
-        there = smallest_eigenvalue_sum(factor * case.matrices, case.weights, case.n_leading)
-        size = max(abs(here.value), here.rounding_error)
-        assert abs(there.value / factor - here.value) <= 1e-13 * size + here.rounding_error
-        assert there.rounding_error == pytest.approx(factor * here.rounding_error, rel=1e-6)
+        unscaled = smallest_eigenvalue_sum(case.matrices, case.weights, case.n_leading)
+        scaled = smallest_eigenvalue_sum(factor * case.matrices, case.weights, case.n_leading)
+        size = max(abs(unscaled.value), unscaled.rounding_error)
+        assert abs(scaled.value / factor - unscaled.value) <= 1e-13 * size + unscaled.rounding_error
+        assert scaled.rounding_error == pytest.approx(factor * unscaled.rounding_error, rel=1e-6)
 
 
 @pytest.mark.parametrize("size", [1.0, 1e8])
 @pytest.mark.parametrize("seed", range(10))
 def test_rounding_of_errors_covers_another_order_of_the_rows(seed, size):
     rng = np.random.default_rng(seed)
-    p, d = int(rng.integers(2, 7)), 1
+    p = int(rng.integers(2, 7))
+    d = 1
     X = rng.standard_normal((200, p)) @ rng.standard_normal((p, p))
     X[:, 0] *= size
     second = DenseSecondMoments(np.array([X.T @ X / 200]))
@@ -92,7 +93,7 @@ def test_rounding_of_errors_covers_another_order_of_the_rows(seed, size):
         mixed = X[rng.permutation(200)]
         other = DenseSecondMoments(np.array([mixed.T @ mixed / 200])).inner_errors(basis)
         assert abs(other[0] - errors[0]) <= rounding[0]
-    # A random subspace has no error that is small beside the variance.
+    # No error of a random subspace is small compared with the variance.
     basis = random_basis(rng, p, d)
     errors = second.inner_errors(basis)
     rounding = error_rounding_bound(
@@ -105,13 +106,15 @@ def test_rounding_of_errors_covers_another_order_of_the_rows(seed, size):
 @pytest.mark.parametrize("d", [1, 2, 3, 5])
 def test_the_leading_part_is_that_of_the_matrix(values, d):
     matrix = np.diag(np.random.default_rng(d).permutation(values))
-    found, expected = Eigendecomposition.from_matrix(matrix).leading(d), leading_subspace(matrix, d)
-    np.testing.assert_array_equal(found.eigenvalues, expected.eigenvalues)
-    assert found.n_untied == expected.n_untied
-    assert found.is_tied == expected.is_tied
-    np.testing.assert_allclose(found.vectors, expected.vectors, atol=1e-12)
+    leading = Eigendecomposition.from_matrix(matrix).leading(d)
+    expected = leading_subspace(matrix, d)
+    np.testing.assert_array_equal(leading.eigenvalues, expected.eigenvalues)
+    assert leading.n_untied == expected.n_untied
+    assert leading.is_tied == expected.is_tied
+    np.testing.assert_allclose(leading.vectors, expected.vectors, atol=1e-12)
     np.testing.assert_allclose(
-        found.tied_vectors @ found.tied_vectors.T, expected.tied_vectors @ expected.tied_vectors.T
+        leading.tied_vectors @ leading.tied_vectors.T,
+        expected.tied_vectors @ expected.tied_vectors.T,
     )
 
 
@@ -120,13 +123,13 @@ def problem_of(matrices, d):
     return Problem(second, ["a", "b"], np.array([2.0, 3.0]), d, MinimaxLoss())
 
 
-def test_other_dimensions_and_criteria_share_what_is_known():
+def test_other_dimensions_and_criteria_share_decompositions():
     problem = problem_of([np.diag([3.0, 2, 1]), np.diag([1.0, 2, 4])], 1)
     other = replace(problem, n_components=2, criterion=MinimaxError())
-    alone = np.array([1.0, 0.0])
+    first_group_weights = np.array([1.0, 0.0])
     assert problem.dense_moments.eigen_cache.decomposition(
-        alone
-    ) is other.dense_moments.eigen_cache.decomposition(alone)
+        first_group_weights
+    ) is other.dense_moments.eigen_cache.decomposition(first_group_weights)
 
 
 def test_other_second_moments_share_nothing():
@@ -144,25 +147,25 @@ def test_numbers_that_overflowed_are_refused():
 
 
 @pytest.mark.parametrize(
-    ("p", "most"), [(32, 2**14), pytest.param(500, 2**22, marks=pytest.mark.slow)]
+    ("p", "max_entries"), [(32, 2**14), pytest.param(500, 2**22, marks=pytest.mark.slow)]
 )
-def test_the_oldest_is_forgotten_before_there_are_too_many_numbers(monkeypatch, p, most):
-    if most < 2**22:  # which is the limit of the library
-        monkeypatch.setattr("fairspan.linalg.eigen_cache._MAX_CACHED_ENTRIES", most)
-    solved = EigenCache(np.array([np.eye(p), np.diag(np.arange(float(p)))]))
-    weights = [np.array([1.0, float(each)]) for each in range(20)]
-    found = [solved.decomposition(each) for each in weights]
-    assert solved.decomposition(weights[-1]) is found[-1]
-    assert sum(each.vectors.size for each in solved._cache.values()) <= most
-    assert solved.decomposition(weights[0]) is not found[0]
+def test_the_cache_drops_its_oldest_entry_at_its_size_limit(monkeypatch, p, max_entries):
+    if max_entries < 2**22:  # which is the limit of the library
+        monkeypatch.setattr("fairspan.linalg.eigen_cache._MAX_CACHED_ENTRIES", max_entries)
+    cache = EigenCache(np.array([np.eye(p), np.diag(np.arange(float(p)))]))
+    weights = [np.array([1.0, float(number)]) for number in range(20)]
+    decompositions = [cache.decomposition(mixture) for mixture in weights]
+    assert cache.decomposition(weights[-1]) is decompositions[-1]
+    assert sum(entry.vectors.size for entry in cache._cache.values()) <= max_entries
+    assert cache.decomposition(weights[0]) is not decompositions[0]
 
 
 def test_ties_at_the_cut_are_not_cached():
-    solved = EigenCache(np.array([np.diag([3.0, 1.0, 0.5] + [0.0] * 97)]))
-    alone = np.ones(1)
-    assert not solved.leading(alone, 1, 0.0).is_tied
-    assert solved.leading(alone, 1, 2.0).is_tied
-    assert not solved.leading(alone, 1, 0.0).is_tied
+    cache = EigenCache(np.array([np.diag([3.0, 1.0, 0.5] + [0.0] * 97)]))
+    weights = np.ones(1)
+    assert not cache.leading(weights, 1, 0.0).is_tied
+    assert cache.leading(weights, 1, 2.0).is_tied
+    assert not cache.leading(weights, 1, 0.0).is_tied
 
 
 @pytest.mark.parametrize("d", [1, 2, 3])

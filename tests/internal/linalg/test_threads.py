@@ -17,7 +17,7 @@ def libraries():
 
 def thread_counts():
     """Return the number of threads that each library of linear algebra may use now."""
-    return [each["num_threads"] for each in libraries().info()]
+    return [library["num_threads"] for library in libraries().info()]
 
 
 @pytest.fixture(autouse=True)
@@ -59,40 +59,41 @@ def test_a_limit_holds_in_any_thread_of_python():
 
 
 def test_while_two_threads_compute_each_of_them_is_alone():
-    second_is_inside, first_has_left = Event(), Event()
-    seen = []
+    second_is_inside = Event()
+    first_has_left = Event()
+    counts_in_threads = []
 
     def second():
         with limit_blas_threads("numpy"):
             second_is_inside.set()
             assert first_has_left.wait(60)
-            seen.append(thread_counts())
+            counts_in_threads.append(thread_counts())
 
     with ThreadPoolExecutor(1) as pool:
         with limit_blas_threads("numpy"):
             running = pool.submit(second)
             assert second_is_inside.wait(60)
-            seen.append(thread_counts())
+            counts_in_threads.append(thread_counts())
         first_has_left.set()
         running.result(60)
-    assert set(seen[0]) == {1}
-    assert 2 in seen[1]  # it is alone then
+    assert set(counts_in_threads[0]) == {1}
+    assert 2 in counts_in_threads[1]  # it is alone then
     assert set(thread_counts()) == {2}
 
 
 def test_items_are_done_side_by_side_unless_somebody_else_computes():
     # Each waits for the other, so that one after the other would never end.
-    together = Barrier(2, timeout=60)
-    assert sorted(map_in_threads(lambda item: (together.wait(), item)[1], [1, 2])) == [1, 2]
+    barrier = Barrier(2, timeout=60)
+    assert sorted(map_in_threads(lambda item: (barrier.wait(), item)[1], [1, 2])) == [1, 2]
     threads = set()
 
-    def nested(item):
+    def run_nested(item):
         return map_in_threads(
-            lambda each: threads.add(tuple(thread_counts())) or each, [item, -item]
+            lambda number: threads.add(tuple(thread_counts())) or number, [item, -item]
         )
 
-    assert map_in_threads(nested, [3, 4]) == [[3, -3], [4, -4]]
-    assert {number for each in threads for number in each} == {1}
+    assert map_in_threads(run_nested, [3, 4]) == [[3, -3], [4, -4]]
+    assert {number for counts in threads for number in counts} == {1}
 
 
 def test_a_thread_that_fails_fails_the_call_and_leaves_the_limits():
@@ -109,7 +110,7 @@ def test_fits_side_by_side_agree_with_one_after_the_other():
         return FairPCA(3).fit(table[0], sensitive_features=table[1]).components_
 
     with ThreadPoolExecutor(8) as pool:
-        found = list(pool.map(components, tables))
-    for one, table in zip(found, tables, strict=True):
+        concurrent_fits = list(pool.map(components, tables))
+    for one, table in zip(concurrent_fits, tables, strict=True):
         np.testing.assert_array_equal(one, components(table))
     assert set(thread_counts()) == {2}

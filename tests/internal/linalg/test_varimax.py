@@ -41,8 +41,8 @@ def varimax_by_singular_values(columns, n_steps=5000):
     p, d = columns.shape
     rotation = np.eye(d)
     for _ in range(n_steps):
-        rotated = columns @ rotation
-        gradient = rotated**3 - rotated * (rotated**2).sum(axis=0) / p
+        rotated_columns = columns @ rotation
+        gradient = rotated_columns**3 - rotated_columns * (rotated_columns**2).sum(axis=0) / p
         left, _, right = np.linalg.svd(columns.T @ gradient)
         rotation = left @ right
     return rotation
@@ -54,10 +54,10 @@ def criterion(columns):
 
 
 def test_the_published_table_is_reproduced():
-    rotated = UNROTATED @ varimax_rotation(UNROTATED)
-    order = np.argsort(-np.abs(rotated[0]))
-    found = np.abs(rotated[:, order])
-    np.testing.assert_allclose(found, ROTATED, atol=2e-5)
+    rotated_loadings = UNROTATED @ varimax_rotation(UNROTATED)
+    order = np.argsort(-np.abs(rotated_loadings[0]))
+    sorted_loadings = np.abs(rotated_loadings[:, order])
+    np.testing.assert_allclose(sorted_loadings, ROTATED, atol=2e-5)
 
 
 @pytest.mark.parametrize(("p", "d"), [(6, 2), (12, 4), (40, 7)])
@@ -73,19 +73,23 @@ def test_no_other_implementation_finds_a_larger_value(p, d, seed):
     other = mixed @ varimax_by_singular_values(mixed)
     assert criterion(mixed @ rotation) >= criterion(other) - 1e-12
     # No rotation of two columns improves the result.
-    rotated = mixed @ rotation
+    rotated_columns = mixed @ rotation
     for i in range(d - 1):
         for angle in np.linspace(0.05, np.pi / 2, 20):
-            turned = rotated.copy()
-            turned[:, i] = np.cos(angle) * rotated[:, i] + np.sin(angle) * rotated[:, i + 1]
-            turned[:, i + 1] = np.cos(angle) * rotated[:, i + 1] - np.sin(angle) * rotated[:, i]
-            assert criterion(turned) <= criterion(rotated) + 1e-12
+            perturbed_columns = rotated_columns.copy()
+            perturbed_columns[:, i] = (
+                np.cos(angle) * rotated_columns[:, i] + np.sin(angle) * rotated_columns[:, i + 1]
+            )
+            perturbed_columns[:, i + 1] = (
+                np.cos(angle) * rotated_columns[:, i + 1] - np.sin(angle) * rotated_columns[:, i]
+            )
+            assert criterion(perturbed_columns) <= criterion(rotated_columns) + 1e-12
 
 
 @pytest.mark.parametrize("columns", [np.eye(3)[:, :2], np.full((4, 1), 0.5), np.eye(2)])
 def test_columns_that_are_simple_already_are_kept(columns):
-    rotated = columns @ varimax_rotation(columns)
-    np.testing.assert_allclose(np.abs(rotated), np.abs(columns), atol=1e-12)
+    rotated_columns = columns @ varimax_rotation(columns)
+    np.testing.assert_allclose(np.abs(rotated_columns), np.abs(columns), atol=1e-12)
 
 
 def test_columns_for_which_every_rotation_is_alike_are_kept():

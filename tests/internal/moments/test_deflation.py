@@ -11,19 +11,19 @@ def test_second_moments_are_those_along_an_orthonormal_basis_of_the_complement(p
     rng = np.random.default_rng(p)
     F = np.linalg.qr(rng.standard_normal((p, p)))[0][:, :r]
     rows = rng.standard_normal((2, p, p))
-    whole = DenseSecondMoments(rows @ rows.transpose(0, 2, 1))
-    before = whole.matrices.copy()
-    left, rounding, complement = deflate(whole, F)
+    full_moments = DenseSecondMoments(rows @ rows.transpose(0, 2, 1))
+    original_matrices = full_moments.matrices.copy()
+    deflated, rounding, complement = deflate(full_moments, F)
     Q = complement.basis
     np.testing.assert_allclose(Q.T @ Q, np.eye(p - r), atol=1e-13)
     np.testing.assert_allclose(F.T @ Q, np.zeros((r, p - r)), atol=1e-13)
-    np.testing.assert_allclose(left.matrices, Q.T @ whole.matrices @ Q, atol=1e-12 * p)
+    np.testing.assert_allclose(deflated.matrices, Q.T @ full_moments.matrices @ Q, atol=1e-12 * p)
     for order in "CF":  # neither order of memory is written to
         columns = np.array(rows[0], order=order)
         np.testing.assert_allclose(complement.coordinates(columns), Q.T @ rows[0], atol=1e-12)
         np.testing.assert_array_equal(columns, rows[0])
-    np.testing.assert_array_equal(whole.matrices, before)
-    assert (rounding <= 1e-10 * whole.traces).all()
+    np.testing.assert_array_equal(full_moments.matrices, original_matrices)
+    assert (rounding <= 1e-10 * full_moments.traces).all()
 
 
 @pytest.mark.parametrize("axis", [0, 3])
@@ -33,14 +33,14 @@ def test_a_column_of_large_numbers_that_a_direction_follows_leaves_the_others_th
     factor = rng.standard_normal((6, 6)) * scales[:, None]
     second = DenseSecondMoments((factor @ factor.T)[None])
     first = second.leading(np.ones(1), 1).vectors
-    left, rounding, complement = deflate(second, first)
+    deflated, rounding, complement = deflate(second, first)
     # Along the features themselves, but for a share of 1e-12.
     assert np.linalg.norm(complement.basis[axis]) <= 1e-10
-    in_others = np.delete(factor, axis, axis=0)
+    other_rows = np.delete(factor, axis, axis=0)
     along = factor[axis] / np.linalg.norm(factor[axis])
-    expected = in_others @ (np.eye(6) - np.outer(along, along)) @ in_others.T
+    expected = other_rows @ (np.eye(6) - np.outer(along, along)) @ other_rows.T
     values = np.linalg.eigvalsh(expected)
-    np.testing.assert_allclose(np.linalg.eigvalsh(left.matrices[0]), values, rtol=1e-2)
+    np.testing.assert_allclose(np.linalg.eigvalsh(deflated.matrices[0]), values, rtol=1e-2)
     assert rounding[0] <= 1e-2 * values.sum()
 
 

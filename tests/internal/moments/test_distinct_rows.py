@@ -1,4 +1,4 @@
-"""Equal rows are found, and rows that are nearly equal are told apart."""
+"""Equal rows are found, and nearly equal ones are distinguished."""
 
 import numpy as np
 
@@ -11,9 +11,9 @@ def test_equal_rows_are_found_among_near_ones() -> None:
     rows = np.zeros((50, 400))
     rows[np.arange(50), rng.integers(0, 400, 50)] = 1.0
     rows[7] = rows[3] = -0.0
-    rows[9] = 1e300  # beside which all products are near
-    first, which = distinct_rows(ShiftedRows(rows, np.arange(50), shift=np.zeros(400)))
+    rows[9] = 1e300  # compared with which all products are close
+    first, positions = distinct_rows(ShiftedRows(rows, np.arange(50), shift=np.zeros(400)))
     expected, inverse = np.unique(rows + 0.0, axis=0, return_inverse=True)
     assert len(first) == len(expected)
-    assert np.array_equal(rows[first][which], rows)
-    assert len(set(zip(which.tolist(), inverse.ravel().tolist(), strict=True))) == len(expected)
+    assert np.array_equal(rows[first][positions], rows)
+    assert len(set(zip(positions.tolist(), inverse.ravel().tolist(), strict=True))) == len(expected)

@@ -17,20 +17,27 @@ def test_rows_of_a_pattern_alone_and_together_are_completed_alike():
     rows = incomplete_rows(5, 40, 70, 0.3)
     root = np.random.default_rng(6).standard_normal((70, 80))
     model = NormalModel(np.nanmean(rows, axis=0), root @ root.T)
-    many = np.vstack([np.repeat(rows, 5, axis=0), rows])
-    completed = model.complete(many)
-    for row, found, trace in zip(
-        many, completed.fill(many), completed.covariance_traces(np.eye(70)), strict=True
+    repeated_rows = np.vstack([np.repeat(rows, 5, axis=0), rows])
+    completed = model.complete(repeated_rows)
+    for row, filled_row, trace in zip(
+        repeated_rows,
+        completed.fill(repeated_rows),
+        completed.covariance_traces(np.eye(70)),
+        strict=True,
     ):
-        seen = ~np.isnan(row)
-        cross = model.covariance[np.ix_(~seen, seen)]
-        inverse = np.linalg.inv(model.covariance[np.ix_(seen, seen)])
-        off = cross @ inverse @ (row - model.mean)[seen]
-        np.testing.assert_allclose(found[~seen], model.mean[~seen] + off, rtol=1e-4, atol=1e-4)
-        np.testing.assert_allclose(found[seen], row[seen], rtol=1e-12)
-        left = np.diag(model.covariance[np.ix_(~seen, ~seen)] - cross @ inverse @ cross.T)
-        units = model.standard_deviations[~seen] ** 2
-        np.testing.assert_allclose(trace, (left / units).sum(), rtol=1e-4)
+        is_observed = ~np.isnan(row)
+        cross = model.covariance[np.ix_(~is_observed, is_observed)]
+        inverse = np.linalg.inv(model.covariance[np.ix_(is_observed, is_observed)])
+        off = cross @ inverse @ (row - model.mean)[is_observed]
+        np.testing.assert_allclose(
+            filled_row[~is_observed], model.mean[~is_observed] + off, rtol=1e-4, atol=1e-4
+        )
+        np.testing.assert_allclose(filled_row[is_observed], row[is_observed], rtol=1e-12)
+        conditional_variances = np.diag(
+            model.covariance[np.ix_(~is_observed, ~is_observed)] - cross @ inverse @ cross.T
+        )
+        units = model.standard_deviations[~is_observed] ** 2
+        np.testing.assert_allclose(trace, (conditional_variances / units).sum(), rtol=1e-4)
 
 
 def test_a_pass_can_be_sent_to_another_process():
@@ -38,9 +45,10 @@ def test_a_pass_can_be_sent_to_another_process():
     source = open_rows(rows, ["a", "b"] * 25, on_missing="em")
     models = {label: NormalModel(np.zeros(3), np.eye(3)) for label in ("a", "b")}
     step = em._EStepAggregator(models)
-    here, there = step.aggregate(source), pickle.loads(pickle.dumps(step)).aggregate(source)
+    of_step = step.aggregate(source)
+    of_copy = pickle.loads(pickle.dumps(step)).aggregate(source)
     for label in models:
-        np.testing.assert_array_equal(here[label].second, there[label].second)
+        np.testing.assert_array_equal(of_step[label].second, of_copy[label].second)
 
 
 def test_rows_without_a_group_are_counted_over_all_parts():
@@ -56,38 +64,43 @@ def test_rows_without_a_group_are_counted_over_all_parts():
 
 
 def test_the_distance_is_how_far_further_passes_move():
-    rows, groups = incomplete_rows(20, 80, 4, 0.5), ["a", "b"] * 40
-    found = GroupMoments.from_rows(rows, groups, on_missing="em")
-    assert found.em_summary.distance < 1e-11
-    models = np.concatenate([found.means[:, None], found.second_moments("group")], axis=1)
+    rows = incomplete_rows(20, 80, 4, 0.5)
+    groups = ["a", "b"] * 40
+    moments = GroupMoments.from_rows(rows, groups, on_missing="em")
+    assert moments.em_summary.distance < 1e-11
+    models = np.concatenate([moments.means[:, None], moments.second_moments("group")], axis=1)
     source = open_rows(rows, groups, on_missing="em")
-    step = em._EMStep(source, tuple(found.labels), found.em_summary.pool_weights, 0.0)
-    moved = np.abs(step(models) - models) / em._standard_units(models)
-    assert moved.max() <= 1e-12
+    step = em._EMStep(source, tuple(moments.labels), moments.em_summary.pool_weights, 0.0)
+    relative_change = np.abs(step(models) - models) / em._standard_units(models)
+    assert relative_change.max() <= 1e-12
 
 
 def test_patterns_of_their_own_take_a_bounded_memory(monkeypatch):
     rows = incomplete_rows(22, 300, 70, 0.5)
     model = NormalModel(np.zeros(70), np.cov(incomplete_rows(22, 300, 70, 0.0).T))
     matrix = np.diag(np.arange(70.0))
-    whole, traces = model.impute(rows, matrix)
+    expected_values, traces = model.impute(rows, matrix)
     monkeypatch.setattr(normal_model, "_MAX_COVARIANCE_ENTRIES", 20_000)
     assert len(list(normal_model.blocks_to_complete(rows))) > 10
-    parts, again = model.impute(rows, matrix)
-    np.testing.assert_allclose(parts, whole, rtol=1e-9)
-    np.testing.assert_allclose(again, traces, rtol=1e-9)
+    parts, traces_in_parts = model.impute(rows, matrix)
+    np.testing.assert_allclose(parts, expected_values, rtol=1e-9)
+    np.testing.assert_allclose(traces_in_parts, traces, rtol=1e-9)
     # The conditional mean and covariance of one row, by their formula.
-    row, missing = rows[5], np.isnan(rows[5])
+    row = rows[5]
+    missing = np.isnan(rows[5])
     inside = model.covariance[np.ix_(~missing, ~missing)]
     across = model.covariance[np.ix_(missing, ~missing)]
     expected = across @ np.linalg.solve(inside, row[~missing])
-    np.testing.assert_allclose(whole[5, missing], expected, rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(expected_values[5, missing], expected, rtol=1e-5, atol=1e-6)
 
 
 def test_small_tables_are_read_and_searched_for_patterns_once(monkeypatch):
-    rows, groups = incomplete_rows(23, 90, 5, 0.15), ["a", "b", "a"] * 30
-    reads, searches = [], []
-    reader, patterns = observed_cells.ChunkReader, normal_model._missing_patterns
+    rows = incomplete_rows(23, 90, 5, 0.15)
+    groups = ["a", "b", "a"] * 30
+    reads = []
+    searches = []
+    reader = observed_cells.ChunkReader
+    patterns = normal_model._missing_patterns
     chunks = reader.chunks
     monkeypatch.setattr(reader, "chunks", lambda self: reads.append(1) or chunks(self))
     monkeypatch.setattr(
@@ -126,10 +139,8 @@ def test_steps_are_extrapolated_to_the_least_squares_limit():
     residuals = rng.standard_normal((8, 30)) * 0.5 ** np.arange(8)[:, None]
     for point, residual in zip(points, residuals, strict=True):
         increment = memory.extrapolate(point, residual)
-    point_differences, step_differences = (
-        np.diff(points[-5:], axis=0),
-        np.diff(residuals[-5:], axis=0),
-    )
+    point_differences = np.diff(points[-5:], axis=0)
+    step_differences = np.diff(residuals[-5:], axis=0)
     inverse = np.linalg.pinv(step_differences.T)
     correction = (point_differences + step_differences).T @ (inverse @ residuals[-1])
     np.testing.assert_allclose(increment, residuals[-1] - correction, rtol=1e-9)

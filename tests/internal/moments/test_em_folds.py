@@ -54,11 +54,11 @@ def test_moments_of_a_fold_are_those_of_its_rows_in_a_group_without_missing_cell
     complete, X = draw_columns()
     by_fold = fit_by_fold(open_rows(X, groups_of(X), on_missing="em"))
     expected = compute_fold_moments(open_rows(complete, groups_of(complete)), FOLDS)
-    for moments, own in zip(by_fold.by_fold, expected.by_fold, strict=True):
+    for moments, expected_moments in zip(by_fold.by_fold, expected.by_fold, strict=True):
         is_complete_group = np.array([True, False])
         assert_moments(
             moments.select_groups(is_complete_group),
-            own.select_groups(is_complete_group),
+            expected_moments.select_groups(is_complete_group),
             rtol=1e-6,
         )
 
@@ -68,14 +68,14 @@ def test_rows_of_a_fold_take_no_part_in_the_fit_without_it():
     _, X = draw_columns()
     groups = groups_of(X)
     folds = FOLDS.folds_of_positions(np.arange(len(X)))
-    changed = np.where((folds == 1)[:, None], 5 * X, X)
+    changed_rows = np.where((folds == 1)[:, None], 5 * X, X)
     fits = [
         fit_by_fold(open_rows(values, groups, on_missing="em")).excluding(1)
-        for values in (X, changed)
+        for values in (X, changed_rows)
     ]
     np.testing.assert_array_equal(fits[0].scatters, fits[1].scatters)
-    others = GroupMoments.from_rows(X[folds != 1], groups[folds != 1], on_missing="em")
-    assert_moments(fits[0], plain(others), rtol=1e-5)
+    expected = GroupMoments.from_rows(X[folds != 1], groups[folds != 1], on_missing="em")
+    assert_moments(fits[0], plain(expected), rtol=1e-5)
 
 
 @pytest.mark.slow
@@ -86,9 +86,9 @@ def test_files_give_the_folds_of_their_frame(tmp_path):
     file_rows = open_rows(tmp_path / "rows.parquet", "group", on_missing="em")
     assert file_rows.n_partitions == 3
     expected = fit_by_fold(open_rows(frame, "group", on_missing="em"))
-    found = fit_by_fold(file_rows.with_row_offsets())
+    from_file = fit_by_fold(file_rows.with_row_offsets())
     for fold in range(FOLDS.n_folds):
-        assert_moments(found.excluding(fold), expected.excluding(fold), rtol=1e-5)
+        assert_moments(from_file.excluding(fold), expected.excluding(fold), rtol=1e-5)
 
 
 @pytest.mark.slow
@@ -97,11 +97,11 @@ def test_attributes_are_completed_along_with_the_features():
     rows = open_rows(X, groups_of(X), on_missing="em")
     all_columns = fit_by_fold(rows)
     features = fit_by_fold(RowsWithAttributes.wrap(rows, [1]))
-    kept = [0, 2, 3]
+    selected_columns = [0, 2, 3]
     for fold in range(FOLDS.n_folds):
-        expected = all_columns.excluding(fold).select_features(kept)
+        expected = all_columns.excluding(fold).select_features(selected_columns)
         assert_moments(features.excluding(fold), expected, rtol=1e-9)
-        expected = all_columns.by_fold[fold].select_features(kept)
+        expected = all_columns.by_fold[fold].select_features(selected_columns)
         assert_moments(features.by_fold[fold], expected, rtol=1e-6)
 
 

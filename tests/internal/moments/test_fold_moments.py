@@ -34,20 +34,21 @@ def make_case(n=4_000, p=7, k=3, offset=0.0):
 def test_every_part_and_its_rest_are_those_of_the_rows(kind, weighted, offset):
     X, groups, weights = make_case(offset=offset)
     X = X.astype(np.float32) if kind == "float32" else X
-    given = {
+    rows_of_kind = {
         "frame": lambda: pd.DataFrame(X, columns=list("abcdefg")),
         "strided": lambda: np.asfortranarray(X),
         "sparse": lambda: csr_array(X),
     }.get(kind, lambda: X)()
     weights = weights if weighted else np.ones(len(X))
-    found = compute_fold_moments(
-        open_group_rows(given, groups, weights if weighted else None), FOLDS
+    fold_moments = compute_fold_moments(
+        open_group_rows(rows_of_kind, groups, weights if weighted else None), FOLDS
     )
-    folds, X = FOLDS.folds_of_positions(np.arange(len(X))), X.astype(np.float64)
+    folds = FOLDS.folds_of_positions(np.arange(len(X)))
+    X = X.astype(np.float64)
     for moments, rows in (
-        (found.total, folds >= 0),
-        *((found.by_fold[fold], folds == fold) for fold in range(5)),
-        *((found.excluding(fold), folds != fold) for fold in range(5)),
+        (fold_moments.total, folds >= 0),
+        *((fold_moments.by_fold[fold], folds == fold) for fold in range(5)),
+        *((fold_moments.excluding(fold), folds != fold) for fold in range(5)),
     ):
         expected = GroupMoments.from_rows(X[rows], groups[rows], weights[rows])
         assert_moments(moments, expected, rtol=1e-10)
@@ -68,20 +69,20 @@ def test_files_and_processes_give_the_same_folds(tmp_path):
         parquet,
         replace(parquet, n_jobs=2),
     ):
-        for found, known in zip(
+        for actual_moments, expected_moments in zip(
             compute_fold_moments(source, FOLDS).by_fold, expected.by_fold, strict=True
         ):
-            assert_moments(found, known)
+            assert_moments(actual_moments, expected_moments)
 
 
 def test_a_group_may_be_missing_in_a_fold():
     X, groups, _ = make_case(n=200)
     groups = groups.astype(object)
     groups[17] = "alone"
-    found = compute_fold_moments(open_group_rows(X, groups), FOLDS)
+    fold_moments = compute_fold_moments(open_group_rows(X, groups), FOLDS)
     fold = int(FOLDS.folds_of_positions(np.array([17]))[0])
-    assert "alone" not in found.excluding(fold).labels
-    assert all("alone" in found.excluding(f).labels for f in range(5) if f != fold)
+    assert "alone" not in fold_moments.excluding(fold).labels
+    assert all("alone" in fold_moments.excluding(f).labels for f in range(5) if f != fold)
 
 
 def test_rows_of_a_cluster_share_a_fold():
@@ -89,22 +90,22 @@ def test_rows_of_a_cluster_share_a_fold():
     people = np.arange(600) // 6
     groups = groups[people * 6]
     folds = Folds(5)
-    found = compute_fold_moments(open_rows(X, groups, clusters=people), folds)
-    assert found.total.labels == ["g0", "g1", "g2"]
-    assert_moments(found.total, GroupMoments.from_rows(X, groups))
-    own = np.array([folds.fold_of_cluster(person) for person in people.tolist()]) == 3
-    assert_moments(found.by_fold[3], GroupMoments.from_rows(X[own], groups[own]))
+    fold_moments = compute_fold_moments(open_rows(X, groups, clusters=people), folds)
+    assert fold_moments.total.labels == ["g0", "g1", "g2"]
+    assert_moments(fold_moments.total, GroupMoments.from_rows(X, groups))
+    in_fold = np.array([folds.fold_of_cluster(person) for person in people.tolist()]) == 3
+    assert_moments(fold_moments.by_fold[3], GroupMoments.from_rows(X[in_fold], groups[in_fold]))
 
 
 def test_sparse_rows_of_many_features_stand_for_their_folds():
     rng = np.random.default_rng(1)
     X = csr_array(random_array((300, 1_600), density=0.01, rng=rng))
     groups = np.array(["a", "b"])[rng.integers(0, 2, 300)]
-    found = compute_sparse_fold_moments(open_group_rows(X, groups), FOLDS)
-    others = FOLDS.folds_of_positions(np.arange(300)) != 2
-    expected = SparseMoments.from_rows(open_group_rows(X[others], groups[others]))
-    np.testing.assert_allclose(found.excluding(2).means, expected.means)
-    np.testing.assert_allclose(found.excluding(2).variances, expected.variances)
+    fold_moments = compute_sparse_fold_moments(open_group_rows(X, groups), FOLDS)
+    is_outside = FOLDS.folds_of_positions(np.arange(300)) != 2
+    expected = SparseMoments.from_rows(open_group_rows(X[is_outside], groups[is_outside]))
+    np.testing.assert_allclose(fold_moments.excluding(2).means, expected.means)
+    np.testing.assert_allclose(fold_moments.excluding(2).variances, expected.variances)
 
 
 def test_too_many_groups_and_bad_rows_are_reported_as_by_plain_moments(tmp_path):
@@ -136,13 +137,13 @@ def test_the_rest_of_a_fold_with_nearly_all_variance_keeps_its_digits():
     # The only row of its group in which these two features are not zero.
     X[:, 4:6] = 0.0
     X[23, 4:6] = [1.0, 1e-3]
-    found = compute_fold_moments(open_group_rows(X, groups), FOLDS)
+    fold_moments = compute_fold_moments(open_group_rows(X, groups), FOLDS)
     folds = FOLDS.folds_of_positions(np.arange(500))
     for fold in range(5):
-        rest = found.excluding(fold)
-        others = folds != fold
-        for label, scatter in zip(rest.labels, rest.scatters, strict=True):
-            rows = X[others & (groups == label)]
+        outside = fold_moments.excluding(fold)
+        is_outside = folds != fold
+        for label, scatter in zip(outside.labels, outside.scatters, strict=True):
+            rows = X[is_outside & (groups == label)]
             expected = (rows - rows.mean(axis=0)).T @ (rows - rows.mean(axis=0))
             scales = np.sqrt(np.diag(expected))
             assert (np.abs(scatter - expected) <= 1e-13 * np.outer(scales, scales)).all()
@@ -152,7 +153,7 @@ def test_the_rest_of_a_heavy_fold_keeps_its_digits():
     X, groups, weights = make_case(n=500)
     folds = FOLDS.folds_of_positions(np.arange(500))
     weights[folds == 3] *= 2.0**40
-    found = compute_fold_moments(open_group_rows(X, groups, weights), FOLDS)
-    others = folds != 3
-    expected = GroupMoments.from_rows(X[others], groups[others], weights[others])
-    assert_moments(found.excluding(3), expected, rtol=1e-12)
+    fold_moments = compute_fold_moments(open_group_rows(X, groups, weights), FOLDS)
+    is_outside = folds != 3
+    expected = GroupMoments.from_rows(X[is_outside], groups[is_outside], weights[is_outside])
+    assert_moments(fold_moments.excluding(3), expected, rtol=1e-12)

@@ -1,4 +1,4 @@
-"""Rows judged by many models at once are judged as by each alone."""
+"""Residuals under many models at once equal those under each model alone."""
 
 import numpy as np
 import pytest
@@ -24,14 +24,14 @@ def test_many_models_at_once_agree_with_each_alone(monkeypatch, at_once):
     oblique = Projector(basis[:1] + basis[1:2], basis[:1].T)
     soft = Projector(basis[:2] * [[1.0], [np.sqrt(0.5)]])
     models = [Projector(basis[:d]) for d in (1, 3, 6)] + [Halves(), oblique, soft]
-    found = squared_residuals(rows, models)
-    alone = np.array([each.squared_residuals(rows) for each in models])
-    np.testing.assert_allclose(found, alone, rtol=1e-11, atol=1e-13)
-    # With as many components as features nothing is left, and no rounding.
-    assert not found[2].any()
+    residuals = squared_residuals(rows, models)
+    expected = np.array([model.squared_residuals(rows) for model in models])
+    np.testing.assert_allclose(residuals, expected, rtol=1e-11, atol=1e-13)
+    # With as many components as features, residuals are exactly zero.
+    assert not residuals[2].any()
 
 
 def test_a_residual_next_to_a_huge_coordinate_keeps_its_digits():
     rows = np.array([[1e8, 0.0, 1e-3], [1.0, 2.0, 3.0]])
-    found = squared_residuals(rows, [Projector(np.eye(3)[:1]), Projector(np.eye(3)[1:2])])
-    np.testing.assert_allclose(found, [[1e-6, 13.0], [1e16 + 1e-6, 10.0]], rtol=1e-14)
+    residuals = squared_residuals(rows, [Projector(np.eye(3)[:1]), Projector(np.eye(3)[1:2])])
+    np.testing.assert_allclose(residuals, [[1e-6, 13.0], [1e16 + 1e-6, 10.0]], rtol=1e-14)

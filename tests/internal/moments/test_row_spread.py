@@ -81,15 +81,16 @@ def test_parts_have_the_factors_of_all_rows(rank):
         aggregator.aggregate(open_group_rows(rows[i : i + 40], groups[i : i + 40]))
         for i in range(0, 400, 40)
     ]
-    merged = parts[0]
+    of_parts = parts[0]
     for part in parts[1:]:
-        merged = aggregator.merge(merged, part)
-    whole = aggregator.aggregate(open_group_rows(rows, groups))
+        of_parts = aggregator.merge(of_parts, part)
+    of_all_rows = aggregator.aggregate(open_group_rows(rows, groups))
     for name in ("uncentered", "centered"):
-        part, total = getattr(merged, name), getattr(whole, name)
+        part = getattr(of_parts, name)
+        total = getattr(of_all_rows, name)
         assert part.T @ part == pytest.approx(total.T @ total, rel=1e-12, abs=1e-12)
-    assert merged.n_rows.tolist() == whole.n_rows.tolist()
-    assert merged.inverse_lengths == pytest.approx(whole.inverse_lengths, rel=1e-12)
+    assert of_parts.n_rows.tolist() == of_all_rows.n_rows.tolist()
+    assert of_parts.inverse_lengths == pytest.approx(of_all_rows.inverse_lengths, rel=1e-12)
 
 
 def test_the_typical_share_is_that_of_ordinary_rows():
@@ -122,10 +123,10 @@ def test_incomplete_rows_have_no_rank():
 
 def test_moments_bound_the_rank_by_rows_and_by_columns_that_vary():
     rng = np.random.default_rng(0)
-    few = GroupMoments.from_rows(rng.standard_normal((4, 6)), [0, 1, 0, 1])
-    assert few.max_rank == 3
+    of_few_rows = GroupMoments.from_rows(rng.standard_normal((4, 6)), [0, 1, 0, 1])
+    assert of_few_rows.max_rank == 3
     constant = np.column_stack([rng.standard_normal((9, 2)), np.ones(9)])
-    many = GroupMoments.from_rows(constant, np.arange(9) % 2)
-    assert many.max_rank == 2
-    assert replace(many, row_spread=RowSpread(1, 1.0)).max_rank == 1
-    assert (many + many).row_spread is None
+    of_constant_columns = GroupMoments.from_rows(constant, np.arange(9) % 2)
+    assert of_constant_columns.max_rank == 2
+    assert replace(of_constant_columns, row_spread=RowSpread(1, 1.0)).max_rank == 1
+    assert (of_constant_columns + of_constant_columns).row_spread is None

@@ -41,20 +41,20 @@ def wide_moments(X, labels, weights=None):
 @pytest.mark.parametrize("weights", [None, WIDE.weights, np.arange(9.0) % 4])
 @pytest.mark.parametrize("dtype", [np.float64, np.float32, np.float16, np.int64, bool])
 @pytest.mark.parametrize("order", ["C", "F"])
-def test_means_variances_and_matrices(order, dtype, weights):
+def test_means_variances_and_matrices_agree_with_dense_moments(order, dtype, weights):
     X = np.asarray(WIDE.X.astype(dtype), order=order)
     moments = wide_moments(X, WIDE.labels, weights)
     expected = reference_moments(X, WIDE.labels, weights)
     assert_moments(moments.to_dense(), expected)
-    known = GroupMoments.from_rows(X, WIDE.labels, weights)
+    reference = GroupMoments.from_rows(X, WIDE.labels, weights)
     for name, digits in (
         *(("means", 1e-13), ("mean", 1e-13)),
         *(("variances", 1e-12), ("standard_deviations", 1e-12)),
     ):
-        assert relative_error(getattr(moments, name), getattr(known, name)) <= digits
+        assert relative_error(getattr(moments, name), getattr(reference, name)) <= digits
     scale = np.linspace(0.5, 3, 30)
     scaled = moments.divided_by(scale).divided_by(1 / scale[::-1])
-    divided = known.divided_by(scale / scale[::-1])
+    divided = reference.divided_by(scale / scale[::-1])
     assert_moments(scaled.to_dense(), divided)
     assert relative_error(scaled.variances, divided.variances) <= 1e-12
 
@@ -72,11 +72,13 @@ def test_blocks_of_columns_add_up(weights):
     assert len(list(moments.rows.blocks())) == 5
     assert_moments(moments.to_dense(), reference_moments(WIDE.X, WIDE.labels, weights))
     about_mean = moments.second_moments_about(moments.mean)
-    known = moments.to_dense().second_moments_about(moments.mean)
+    expected = moments.to_dense().second_moments_about(moments.mean)
     basis = np.linalg.qr(np.random.default_rng(3).standard_normal((30, 3)))[0]
     for name in ("captured_variances", "residual_variances", "compress", "apply"):
-        assert relative_error(getattr(about_mean, name)(basis), getattr(known, name)(basis)) < 1e-12
-    assert relative_error(about_mean.traces, known.traces) < 1e-12
+        assert (
+            relative_error(getattr(about_mean, name)(basis), getattr(expected, name)(basis)) < 1e-12
+        )
+    assert relative_error(about_mean.traces, expected.traces) < 1e-12
 
 
 @pytest.mark.usefixtures("blocks_of_few_features")
@@ -85,26 +87,28 @@ def test_blocks_of_columns_add_up(weights):
 def test_products_are_those_of_a_copy(order, scale):
     table = (100 * WIDE.X).astype(np.int64)
     rows = ShiftedRows(table, order, shift=table[4].astype(np.float64))
-    copied = table[order] - table[4].astype(np.float64)
+    dense_rows = table[order] - table[4].astype(np.float64)
     if scale is not None:
         rows = rows.divided_by(scale)
-        copied = copied / scale
+        dense_rows = dense_rows / scale
     n = len(order)
     columns = np.random.default_rng(1).standard_normal((n, 3))
     feature_columns = np.random.default_rng(2).standard_normal((30, 2))
-    images = [copied.T @ columns, feature_columns]
-    for found, expected in (
-        (rows.toarray(), copied),
-        (rows[1:4].toarray(), copied[1:4]),
-        (rows[np.array([3, 1])] @ feature_columns, copied[[3, 1]] @ feature_columns),
-        (rows.select_features(np.array([20, 3])), copied[:, [20, 3]]),
-        (rows @ feature_columns, copied @ feature_columns),
-        (rows @ feature_columns[:, 0], copied @ feature_columns[:, 0]),
-        (rows.T @ columns, copied.T @ columns),
-        (np.tril(rows.gram()), np.tril(copied @ copied.T)),
-        (rows.lift_and_multiply(columns, feature_columns), copied @ np.hstack(images)),
+    images = [dense_rows.T @ columns, feature_columns]
+    for product, expected in (
+        (rows.toarray(), dense_rows),
+        (rows[1:4].toarray(), dense_rows[1:4]),
+        (rows[np.array([3, 1])] @ feature_columns, dense_rows[[3, 1]] @ feature_columns),
+        (rows.select_features(np.array([20, 3])), dense_rows[:, [20, 3]]),
+        (rows @ feature_columns, dense_rows @ feature_columns),
+        (rows @ feature_columns[:, 0], dense_rows @ feature_columns[:, 0]),
+        (rows.T @ columns, dense_rows.T @ columns),
+        (np.tril(rows.gram()), np.tril(dense_rows @ dense_rows.T)),
+        (rows.lift_and_multiply(columns, feature_columns), dense_rows @ np.hstack(images)),
     ):
-        np.testing.assert_allclose(found, expected, rtol=1e-13, atol=1e-12 * np.abs(expected).max())
+        np.testing.assert_allclose(
+            product, expected, rtol=1e-13, atol=1e-12 * np.abs(expected).max()
+        )
 
 
 @pytest.mark.usefixtures("low_wide_limit", "blocks_of_few_features")
@@ -149,40 +153,41 @@ def test_a_column_of_equal_numbers_has_no_variance():
 def test_coordinates_hold_all_that_a_subspace_of_any_dimension_can_want(center, d):
     moments = wide_moments(WIDE.X, WIDE.labels)
     posed = moments.reduce_to_row_space(d, center)
-    known = moments.to_dense().second_moments(center)
+    second_moments = moments.to_dense().second_moments(center)
     inside = posed.coordinate_moments.second_moments_about(posed.point)
     assert posed.coordinate_moments.n_features <= 9 + 1 + d
     axes = posed.lift(np.eye(posed.coordinate_moments.n_features))
     np.testing.assert_allclose(axes.T @ axes, np.eye(axes.shape[1]), atol=1e-14)
     # The sum of the d largest eigenvalues of any mixture, also of negative weights.
     for weights in ([1.0, 0.0], [0.0, 1.0], [0.4, 0.6], [1.0, -1.0], [-2.0, 1.0], [-1.0, -1.0]):
-        values = np.sort(np.linalg.eigvalsh(np.tensordot(weights, known, axes=1)))[::-1]
-        found = inside.leading(np.array(weights), d)
+        values = np.sort(np.linalg.eigvalsh(np.tensordot(weights, second_moments, axes=1)))[::-1]
+        leading = inside.leading(np.array(weights), d)
         size = np.abs(values).sum()
-        assert abs(found.eigenvalue_sum - values[:d].sum()) <= 1e-12 * size
-        lifted = posed.lift(found.vectors)
-        np.testing.assert_allclose(posed.project(lifted), found.vectors, atol=1e-9)
-        np.testing.assert_allclose(lifted.T @ lifted, np.eye(d), atol=1e-12)
-        captured = np.einsum("ij,gik,kj->g", lifted, known, lifted)
-        assert abs(weights @ captured - values[:d].sum()) <= 1e-12 * size
+        assert abs(leading.eigenvalue_sum - values[:d].sum()) <= 1e-12 * size
+        lifted_basis = posed.lift(leading.vectors)
+        np.testing.assert_allclose(posed.project(lifted_basis), leading.vectors, atol=1e-9)
+        np.testing.assert_allclose(lifted_basis.T @ lifted_basis, np.eye(d), atol=1e-12)
+        captured_variances = np.einsum("ij,gik,kj->g", lifted_basis, second_moments, lifted_basis)
+        assert abs(weights @ captured_variances - values[:d].sum()) <= 1e-12 * size
 
 
 @pytest.mark.usefixtures("low_wide_limit")
-def test_labels_of_several_attributes_in_the_order_of_matrices():
+def test_labels_of_several_attributes_have_the_order_of_the_matrices():
     frame = pd.DataFrame(WIDE.X, columns=[f"f{i}" for i in range(30)])
     frame = frame.assign(sex=list("mfmfmfmff"), old=[True, False, False] * 3, w=WIDE.weights)
     moments = wide_moments(frame, ["sex", "old"], "w")
-    known = GroupMoments.from_rows(frame, ["sex", "old"], "w")
-    assert moments.labels == known.labels
-    assert moments.feature_names == known.feature_names
-    assert_moments(moments.to_dense(), known)
+    expected = GroupMoments.from_rows(frame, ["sex", "old"], "w")
+    assert moments.labels == expected.labels
+    assert moments.feature_names == expected.feature_names
+    assert_moments(moments.to_dense(), expected)
     assert repr(moments).startswith("<WideMoments of 30 features, rows by group: f / ")
-    again = pickle.loads(pickle.dumps(moments))
-    np.testing.assert_array_equal(again.means, moments.means)
+    copy = pickle.loads(pickle.dumps(moments))
+    np.testing.assert_array_equal(copy.means, moments.means)
 
 
 def test_which_rows_stay(monkeypatch):
-    X, labels = WIDE.X, WIDE.labels
+    X = WIDE.X
+    labels = WIDE.labels
     assert X.shape[1] < MIN_WIDE_FEATURES
     assert isinstance(compute_moments(open_group_rows(X, labels)), GroupMoments)
     monkeypatch.setattr("fairspan.moments.compute.MIN_WIDE_FEATURES", 5)
@@ -207,10 +212,13 @@ def test_rows_with_missing_cells_or_groups_can_be_dropped(share):
     X[[17, 30], 5] = np.nan
     labels = labels.astype(object)
     labels[[30, 31]] = None
-    kept = np.setdiff1d(np.arange(300), [17, 30, 31])
+    complete_rows = np.setdiff1d(np.arange(300), [17, 30, 31])
     rows = open_group_rows(scipy.sparse.csr_array(X), labels, weights, "drop")
     for moments in (compute_group_moments(rows), SparseMoments.from_rows(rows).to_dense()):
-        assert_moments(moments, reference_moments(X[kept], labels[kept], weights[kept]))
+        assert_moments(
+            moments,
+            reference_moments(X[complete_rows], labels[complete_rows], weights[complete_rows]),
+        )
         assert moments.n_dropped == 3
     X[3, 3] = np.inf
     with pytest.raises(
@@ -230,20 +238,29 @@ def test_the_operator_is_that_of_the_matrices(center, scaled):
     assert relative_error(sparse.mean, dense.mean) <= 1e-12
     assert relative_error(sparse.to_dense().scatters, dense.scatters) <= 1e-9
     if scaled:
-        once, twice = np.random.default_rng(8).uniform(0.5, 3, (2, X.shape[1]))
-        sparse, dense = sparse.divided_by(once).divided_by(twice), dense.divided_by(once * twice)
+        first_scale, second_scale = np.random.default_rng(8).uniform(0.5, 3, (2, X.shape[1]))
+        sparse = sparse.divided_by(first_scale).divided_by(second_scale)
+        dense = dense.divided_by(first_scale * second_scale)
         assert_moments(sparse.to_dense(), dense)
-    mine = sparse.second_moments_about(sparse.center_point(center))
-    theirs = dense.second_moments_about(dense.center_point(center))
+    sparse_moments = sparse.second_moments_about(sparse.center_point(center))
+    dense_moments = dense.second_moments_about(dense.center_point(center))
     rng = np.random.default_rng(5)
     basis = np.linalg.qr(rng.standard_normal((X.shape[1], 3)))[0]
-    for what in ("captured_variances", "residual_variances", "compress", "apply"):
-        assert relative_error(getattr(mine, what)(basis), getattr(theirs, what)(basis)) <= 1e-9
-    assert relative_error(mine.traces, theirs.traces) <= 1e-12
+    for method in ("captured_variances", "residual_variances", "compress", "apply"):
+        assert (
+            relative_error(
+                getattr(sparse_moments, method)(basis), getattr(dense_moments, method)(basis)
+            )
+            <= 1e-9
+        )
+    assert relative_error(sparse_moments.traces, dense_moments.traces) <= 1e-12
     for mixture in ([1, 0, 0], [0.2, 0.5, 0.3], [1, -1, 0.5]):
-        found, known = (each.leading(np.array(mixture), 3) for each in (mine, theirs))
-        assert relative_error(found.eigenvalues, known.eigenvalues) <= 1e-12
-        assert relative_error(np.abs(found.vectors), np.abs(known.vectors)) <= 1e-7
+        sparse_leading, dense_leading = (
+            second_moments.leading(np.array(mixture), 3)
+            for second_moments in (sparse_moments, dense_moments)
+        )
+        assert relative_error(sparse_leading.eigenvalues, dense_leading.eigenvalues) <= 1e-12
+        assert relative_error(np.abs(sparse_leading.vectors), np.abs(dense_leading.vectors)) <= 1e-7
 
 
 def test_residuals_are_accurate_where_little_is_lost():
@@ -251,23 +268,24 @@ def test_residuals_are_accurate_where_little_is_lost():
     X[:, 0] *= 1e8
     basis = np.eye(12)[:, :1]
     sparse = SparseMoments.from_rows(open_group_rows(scipy.sparse.csr_array(X), labels))
-    lost = sparse.second_moments_about(sparse.mean).residual_variances(basis)
-    rest = GroupMoments.from_rows(X[:, 1:], labels)
-    expected = rest.second_moments_about(rest.mean).traces
-    assert relative_error(lost, expected) <= 1e-12
+    residual_variances = sparse.second_moments_about(sparse.mean).residual_variances(basis)
+    remaining_moments = GroupMoments.from_rows(X[:, 1:], labels)
+    expected = remaining_moments.second_moments_about(remaining_moments.mean).traces
+    assert relative_error(residual_variances, expected) <= 1e-12
 
 
 @pytest.mark.usefixtures("low_wide_limit")
 def test_axes_that_are_not_orthonormal_are_not_used(monkeypatch):
     rng = np.random.default_rng(0)
-    X, labels = rng.standard_normal((12, 40)), np.arange(12) % 2
+    X = rng.standard_normal((12, 40))
+    labels = np.arange(12) % 2
     X[11] = X[10] + 1e-9 * rng.standard_normal(40)
     # Whatever is expected of products of rows, what they give is looked at.
     monkeypatch.setattr("fairspan.moments.row_axes._MAX_CHOLQR2_LOSS", np.inf)
-    found = wide_moments(X, labels)
-    assert not found.row_space.row_weights.size
+    moments = wide_moments(X, labels)
+    assert not moments.row_space.row_weights.size
     assert np.allclose(
-        found.row_space.explicit_axes.T @ found.row_space.explicit_axes, np.eye(11), atol=1e-14
+        moments.row_space.explicit_axes.T @ moments.row_space.explicit_axes, np.eye(11), atol=1e-14
     )
     monkeypatch.setattr("fairspan.moments.row_axes._MAX_AXES_ERROR", 1e-17)
     with pytest.raises(InvalidInput, match="Row-space axes"):

@@ -34,16 +34,16 @@ def test_names_and_objects_are_the_same(name):
 
 
 @pytest.mark.parametrize(
-    ("given", "parameters", "words"),
+    ("criterion", "parameters", "words"),
     [
         ("fairest", {}, r"'fairest'.*'minimax_loss'"),
         ("total_error", {"penalty": 2.0}, r"'penalty'.*no parameters"),
         (0.5, {}, "of type float"),
     ],
 )
-def test_criteria_that_are_none(given, parameters, words):
+def test_unknown_criteria_are_refused(criterion, parameters, words):
     with pytest.raises((InvalidParameter, InvalidType), match=words):
-        get_criterion(given, **parameters)
+        get_criterion(criterion, **parameters)
 
 
 @pytest.mark.parametrize("d", [0, -1, 5, True, 2.0, "2", None, np.nan])
@@ -101,9 +101,9 @@ def test_a_limit_on_means_holds_up_to_a_share_of_it():
 
 def test_rounding_of_large_means_is_within_a_limit_of_any_size():
     limit = MeanDistanceLimit(np.array([1e6, 0.0, 0.0]), 1e-12)
-    turned = np.array([[1e-16], [1.0], [0.0]])
-    assert limit.excess(turned) > 0
-    assert is_feasible(limit, turned)
+    basis = np.array([[1e-16], [1.0], [0.0]])
+    assert limit.excess(basis) > 0
+    assert is_feasible(limit, basis)
     assert not is_feasible(limit, np.array([[1e-9], [1.0], [0.0]]))
 
 
@@ -111,9 +111,9 @@ def test_the_largest_column_is_compared_with_most_of_the_others_in_any_unit():
     spreads = np.array([1e-3, 2e-3, 3e-3, 1e12])
     X = np.array([[1.0], [-1.0]]) * spreads
     moments = GroupMoments.from_rows(X, ["a", "a"])
-    found = describe_dominant_feature(moments, "global")
-    assert "'3'" in found
-    assert "5e+14 times" in found
+    description = describe_dominant_feature(moments, "global")
+    assert "'3'" in description
+    assert "5e+14 times" in description
     assert describe_dominant_feature(GroupMoments.from_rows(X[:, :3], ["a", "a"]), "global") is None
 
 

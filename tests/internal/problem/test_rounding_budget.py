@@ -30,8 +30,8 @@ def test_errors_in_inexact_coordinates_are_within_the_budget(seed):
     for weights in ([1.0, 1.0, 1.0], [0.2, 0.0, 2.0], [1.0, -0.5, 0.3]):
         # The sum of the smallest eigenvalues: the least w.e of a subspace.
         sums = [
-            np.linalg.eigvalsh(np.tensordot(weights, each, axes=1))[:4].sum()
-            for each in (matrices, inexact)
+            np.linalg.eigvalsh(np.tensordot(weights, group_matrices, axes=1))[:4].sum()
+            for group_matrices in (matrices, inexact)
         ]
         bound = budget.bound_rounding(
             DenseSecondMoments(matrices), np.array(weights), _errors(matrices, basis)
@@ -43,9 +43,12 @@ def test_errors_in_inexact_coordinates_are_within_the_budget(seed):
 def test_errors_of_displaced_rows_are_within_the_budget(seed):
     generator = np.random.default_rng(seed)
     rows = generator.standard_normal((2, 50, 6))
-    moved = rows + INEXACT * generator.standard_normal((2, 50, 6))
-    second, displaced = (np.einsum("gni,gnj->gij", each, each) / 50 for each in (rows, moved))
-    distances = np.sqrt(((moved - rows) ** 2).sum(axis=2).mean(axis=1))
+    displaced_rows = rows + INEXACT * generator.standard_normal((2, 50, 6))
+    second, displaced = (
+        np.einsum("gni,gnj->gij", group_rows, group_rows) / 50
+        for group_rows in (rows, displaced_rows)
+    )
+    distances = np.sqrt(((displaced_rows - rows) ** 2).sum(axis=2).mean(axis=1))
     budget = RoundingBudget(span_residuals=distances)
     basis = random_basis(generator, 6, 3)
     errors = _errors(second, basis)
@@ -76,8 +79,11 @@ def test_a_restriction_lowers_the_rank_and_rotates_with_the_coordinates():
     assert within.row_rank.maximum == 2
     assert within.row_rank.smallest_variance == 0.5
     assert within.forbidden_rotation == INEXACT
-    more = (each.coordinate_rounding(allowed, np.ones(1))[0] for each in (budget, within))
-    assert next(more) < next(more)
+    errors = (
+        rounding_budget.coordinate_rounding(allowed, np.ones(1))[0]
+        for rounding_budget in (budget, within)
+    )
+    assert next(errors) < next(errors)
     # Without further directions, no row can be missed.
     full = budget.within(allowed, n_forbidden=1, is_full=True)
     assert full.row_rank.smallest_variance == pytest.approx(2.0)

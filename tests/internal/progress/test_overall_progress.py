@@ -14,14 +14,14 @@ def test_stages_that_are_repeated_are_never_more_than_nearly_all(capfd, monkeypa
             list(track("reading", range(2)))
         list(track("drawing it", range(10)))
     message = r"fairspan: making a page: (\d+) %, about \d+ s left \("
-    done = [int(re.match(message, line)[1]) for line in capfd.readouterr().err.splitlines()]
-    assert done[:3] == [12, 25, 38]
-    assert done == sorted(done)
-    assert done[-1] == 95
+    percentages = [int(re.match(message, line)[1]) for line in capfd.readouterr().err.splitlines()]
+    assert percentages[:3] == [12, 25, 38]
+    assert percentages == sorted(percentages)
+    assert percentages[-1] == 95
 
 
 def test_lines_come_every_ten_seconds_over_all_steps(capfd, monkeypatch):
-    """Eight steps of five seconds: the clock is asked as each begins, and after each of four."""
+    """Eight steps of five seconds: the clock is read as each begins, and after each of four."""
     seconds = iter(range(100))
     monkeypatch.setattr(progress, "monotonic", lambda: float(next(seconds)))
     with fs.show_progress():

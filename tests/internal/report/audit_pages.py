@@ -34,9 +34,10 @@ CRITERIA = ("minimax_error", "nash_welfare", "disparity")
 def report_of_two_groups():
     """Report in which PCA loses the smaller group."""
     rng = np.random.default_rng(3)
-    many = rng.normal(size=(240, 6)) * [5, 3, 2, 1, 1, 0.5]
-    few = rng.normal(size=(80, 6)) * [1, 1, 2, 4, 1, 0.5]
-    X, labels = np.vstack([many, few]), ["towns"] * 240 + ["hills"] * 80
+    large_group = rng.normal(size=(240, 6)) * [5, 3, 2, 1, 1, 0.5]
+    small_group = rng.normal(size=(80, 6)) * [1, 1, 2, 4, 1, 0.5]
+    X = np.vstack([large_group, small_group])
+    labels = ["towns"] * 240 + ["hills"] * 80
     settings = {"n_components": 2, "compare": ("minimax_error", "disparity", "equal_error")}
     return compute_once("report of two groups", lambda: _make_report(X, labels, **settings))
 
@@ -57,7 +58,8 @@ def twelve_groups():
     """
     rng = np.random.default_rng(4)
     shared = np.diag([4, 3, 2.5, 2, 1.5, 1, 0.7, 0.5])
-    X, labels = [], []
+    X = []
+    labels = []
     for i, name in enumerate(HOSTILE):
         n = 20 + 5 * i
         X.append(rng.normal(size=(n, 8)) @ (shared + 0.4 * rng.normal(size=(8, 8))))

@@ -28,10 +28,10 @@ def make_report(
 ):
     rows = open_group_rows(X, labels, weights)
     estimation = replace(DEFAULT_OPTIONS, folds=folds)
-    asked = ReportSettings.parse(
+    report_settings = ReportSettings.parse(
         criterion, compare, n_components, center, scale, estimation=estimation
     )
-    return build_report(compute_group_moments(rows), rows, asked, origin)
+    return build_report(compute_group_moments(rows), rows, report_settings, origin)
 
 
 def replace_figures(report, place, groups=None, **figures):
@@ -39,7 +39,8 @@ def replace_figures(report, place, groups=None, **figures):
     models = list(report.audit.models)
     if groups is not None:
         figures["groups"] = tuple(
-            replace(group, **more) for group, more in zip(models[place].groups, groups, strict=True)
+            replace(group, **group_figures)
+            for group, group_figures in zip(models[place].groups, groups, strict=True)
         )
     models[place] = replace(models[place], **figures)
     return replace(report, audit=replace(report.audit, models=tuple(models)))

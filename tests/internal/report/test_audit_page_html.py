@@ -48,21 +48,21 @@ ALLOWED = {
 
 @pytest.mark.long
 @PAGES
-def test_is_well_formed_html_with_landmarks_and_headings_in_order(make_page):
+def test_the_page_is_well_formed_html_with_landmarks_and_headings_in_order(make_page):
     page = make_page()[1]
     assert page.startswith('<!DOCTYPE html>\n<html lang="en">')
     tree = parse_page(page)
     for landmark in ("header", "nav", "main", "footer", "h1", "title"):
         assert len(list(tree.all(landmark))) == 1, landmark
-    levels = [int(each.tag[1]) for each in tree.all("h1", "h2", "h3")]
-    assert all(after <= before + 1 for before, after in pairwise(levels))
-    ids = [each.attributes["id"] for each in tree.all() if "id" in each.attributes]
+    levels = [int(heading.tag[1]) for heading in tree.all("h1", "h2", "h3")]
+    assert all(next_level <= level + 1 for level, next_level in pairwise(levels))
+    ids = [element.attributes["id"] for element in tree.all() if "id" in element.attributes]
     assert len(ids) == len(set(ids))
     pointers = [
-        each.attributes[name].removeprefix("#")
-        for each in tree.all()
+        element.attributes[name].removeprefix("#")
+        for element in tree.all()
         for name in ("href", "for", "aria-labelledby")
-        if name in each.attributes
+        if name in element.attributes
     ]
     assert pointers
     assert set(pointers) <= set(ids)
@@ -85,20 +85,20 @@ def test_tables_have_captions_and_scopes_and_figures_are_reported(make_page):
         for svg in drawings:
             assert svg.attributes["role"] == "img"
             assert re.search(r"\d", svg.attributes["aria-label"])
-    (slider,) = (each for each in tree.all("input"))
-    assert [each.attributes["for"] for each in tree.all("label")] == [slider.attributes["id"]]
+    (slider,) = (element for element in tree.all("input"))
+    assert [label.attributes["for"] for label in tree.all("label")] == [slider.attributes["id"]]
 
 
 @PAGES
-def test_asks_for_nothing_outside_itself(make_page):
+def test_the_page_requests_no_external_resource(make_page):
     page = make_page()[1]
     targets = re.findall(r'\s(?:href|src|action|srcset|data|poster)="([^"]*)"', page)
     assert targets
-    assert all(each.startswith("#") for each in targets)
+    assert all(target.startswith("#") for target in targets)
     assert "@import" not in page
-    referred = re.findall(r"url\(([^)]*)\)", page)
-    assert referred
-    assert all(each.startswith("#") for each in referred)
+    references = re.findall(r"url\(([^)]*)\)", page)
+    assert references
+    assert all(target.startswith("#") for target in references)
     namespaces = set(re.findall(r'="(https?://[^"]*)"', page))
     assert namespaces == {"http://www.w3.org/2000/svg", "http://www.w3.org/1999/xlink"}
 
@@ -115,11 +115,11 @@ def test_every_color_of_a_figure_is_the_page_s_own(make_page):
 @PAGES
 def test_policy_allows_its_own_script_and_style_by_their_hashes_and_nothing_else(make_page):
     tree = parse_page(make_page()[1])
-    (meta,) = (each for each in tree.all("meta") if "http-equiv" in each.attributes)
+    (meta,) = (element for element in tree.all("meta") if "http-equiv" in element.attributes)
     policy = dict(part.split(" ", 1) for part in meta.attributes["content"].split("; "))
     (style,) = tree.all("style")
     *data, script = tree.all("script")
-    assert {each.attributes["type"] for each in data} == {"application/json"}
+    assert {element.attributes["type"] for element in data} == {"application/json"}
     assert policy == {
         "default-src": "'none'",
         "script-src": f"'sha256-{_hash(script.text)}'",
@@ -138,26 +138,28 @@ def _hash(text):
 def test_hostile_names_are_text_everywhere():
     page = twelve_groups()[1]
     tree = parse_page(page)
-    assert {each.tag for each in tree.all()} <= ALLOWED
-    assert not [name for each in tree.all() for name in each.attributes if name.startswith("on")]
-    shown = [name or "(no name)" for name in SHOWN]
+    assert {element.tag for element in tree.all()} <= ALLOWED
+    assert not [
+        name for element in tree.all() for name in element.attributes if name.startswith("on")
+    ]
+    shown_names = [name or "(no name)" for name in SHOWN]
     tables = {next(table.all("caption")).text: table for table in tree.all("table")}
     groups = [next(row.all("th")).text for row in _body(tables["Groups"])]
-    assert sorted(groups) == sorted(shown)
-    (names,) = (each for each in tree.all("ul") if each.attributes.get("class") == "names")
-    assert [each.text for each in names.all("li")] == list(SHOWN[:8])
+    assert sorted(groups) == sorted(shown_names)
+    (names,) = (element for element in tree.all("ul") if element.attributes.get("class") == "names")
+    assert [item.text for item in names.all("li")] == list(SHOWN[:8])
     assert "<i>rows</i>" in tree.text
     data = next(tree.all("script")).text
     assert not set("<>&") & set(data)
-    told = " ".join(step["announcement"] for step in json.loads(data)["steps"])
-    assert any(name in told for name in HOSTILE)
+    announcements = " ".join(step["announcement"] for step in json.loads(data)["steps"])
+    assert any(name in announcements for name in HOSTILE)
 
 
 @pytest.mark.long
 def test_hostile_names_in_every_step_end_no_script():
     report, page = hostile_pair()
     tree = parse_page(page)
-    assert {each.tag for each in tree.all()} <= ALLOWED - {"img", "b"}
+    assert {element.tag for element in tree.all()} <= ALLOWED - {"img", "b"}
     data = next(tree.all("script")).text
     assert not set("<>&") & set(data)
     for step in json.loads(data)["steps"]:
@@ -170,11 +172,12 @@ def _body(table):
 
 def test_json_of_the_slider_has_what_the_report_has():
     report, page = two_groups()
-    data, curves = json.loads(next(parse_page(page).all("script")).text), report.curves
+    data = json.loads(next(parse_page(page).all("script")).text)
+    curves = report.curves
     assert len(data["steps"]) == len(curves.steps) <= 40
     assert data["shortcuts"] == {"pca": curves.pca_step, "main": curves.main_step}
-    for told, step in zip(data["steps"], curves.steps, strict=True):
-        np.testing.assert_allclose(told["loadings"], step.loadings, atol=0.00501)
+    for step_data, step in zip(data["steps"], curves.steps, strict=True):
+        np.testing.assert_allclose(step_data["loadings"], step.loadings, atol=0.00501)
 
 
 @pytest.mark.long
@@ -182,8 +185,10 @@ def test_page_stays_small_with_many_groups_steps_and_features(monkeypatch):
     # The moments below have features that no model of this report has.
     monkeypatch.setattr("fairspan.report.figures.correlation_figure", lambda report: None)
     report = twelve_groups()[0]
-    n_steps, names = 40, [f"a feature with a name {i}" for i in range(81)]
-    (first, *_), step = report.curves.dimensions, report.curves.steps[0]
+    n_steps = 40
+    names = [f"a feature with a name {i}" for i in range(81)]
+    first, *_ = report.curves.dimensions
+    step = report.curves.steps[0]
     expected = report.pca.groups
     curves = replace(
         report.curves,
@@ -231,7 +236,8 @@ CRITERIA_CAPTION = "Ordinary PCA and fair criteria"
 @PAGES
 def test_table_of_pca_shows_its_figures_with_the_decimals_of_each_column(make_page):
     report, page = make_page()
-    plain, total = report.pca, report.pca.observed_total_error
+    plain = report.pca
+    total = report.pca.observed_total_error
     table = tables_of(page)[f"PCA with {plain.n_components}\u00a0dimensions"]
     errors, best, losses = (
         common_decimals(values)
@@ -258,14 +264,15 @@ def test_table_of_pca_shows_its_figures_with_the_decimals_of_each_column(make_pa
         ):
             assert float(text) == pytest.approx(value, rel=0.005)
     (foot,) = next(table.all("tfoot")).all("tr")
-    shown = [cell.text for cell in foot.all("th", "td")][:2]
-    assert shown == ["all rows", format_number(total, errors)]
+    foot_cells = [cell.text for cell in foot.all("th", "td")][:2]
+    assert foot_cells == ["all rows", format_number(total, errors)]
 
 
 @PAGES
 def test_table_of_criteria_has_every_model_and_what_it_asks(make_page):
     report, page = make_page()
-    table, models = tables_of(page)[CRITERIA_CAPTION], report.audit.models
+    table = tables_of(page)[CRITERIA_CAPTION]
+    models = report.audit.models
     head = next(table.all("thead")).text
     if make_page is two_groups:
         assert all(
@@ -276,34 +283,36 @@ def test_table_of_criteria_has_every_model_and_what_it_asks(make_page):
     for row, model, fit in zip(cells_of(table), models, report.fits, strict=True):
         assert row[0].lower().startswith(model.name.split(" (")[0].lower())
         assert fit.problem.criterion.formula.summary in row[0]
-        lost, lost_in_pca = (
-            each.observed_total_error
-            / sum(group.proportion * group.observed_total_variance for group in each.groups)
-            for each in (model, report.pca)
+        lost_share, lost_in_pca = (
+            audited_model.observed_total_error
+            / sum(
+                group.proportion * group.observed_total_variance for group in audited_model.groups
+            )
+            for audited_model in (model, report.pca)
         )
-        change, printed = re.fullmatch(r"(.*)\s?points([\d.]+)\s?% lost", row[-2]).groups()
-        decimals = len(printed.partition(".")[2])
-        assert printed == f"{100 * lost:.{decimals}f}"
+        change, printed_share = re.fullmatch(r"(.*)\s?points([\d.]+)\s?% lost", row[-2]).groups()
+        decimals = len(printed_share.partition(".")[2])
+        assert printed_share == f"{100 * lost_share:.{decimals}f}"
         # The change is the difference of the two shares that are printed.
-        difference = round(100 * lost, decimals) - round(100 * lost_in_pca, decimals)
+        difference = round(100 * lost_share, decimals) - round(100 * lost_in_pca, decimals)
         if "about" in change:
             assert difference == 0
         else:
             assert float(change.replace("\u2212", "-")) == pytest.approx(difference, abs=1e-9)
         assert (row[-1] == "proven") == (fit.certificate.status == "optimal")
-    for _, why in report.skipped_criteria:
-        assert why in parse_page(page).text
+    for _, reason in report.skipped_criteria:
+        assert reason in parse_page(page).text
 
 
 def test_an_answer_is_called_proven_where_it_is_and_nowhere_else(no_figures):
     report = report_of_two_groups()
     report = replace_certificate(report, 1, lower_bound=0.0, status=fs.Status.OPEN_GAP)
-    told = [row[-1] for row in cells_of(tables_of(render_page(report))[CRITERIA_CAPTION])]
-    assert told[1] == "open gap"
-    assert [each == "proven" for each in told] == [
+    statuses = [row[-1] for row in cells_of(tables_of(render_page(report))[CRITERIA_CAPTION])]
+    assert statuses[1] == "open gap"
+    assert [status == "proven" for status in statuses] == [
         fit.certificate.status == "optimal" for fit in report.fits
     ]
-    assert "proven" in told
+    assert "proven" in statuses
 
 
 def test_a_loose_tolerance_stands_with_every_status(no_figures):
@@ -331,14 +340,15 @@ def test_groups_that_share_the_largest_loss_are_described_alike_everywhere(n_ali
     # As a fit leaves them: the last of those that share it is ahead by rounding.
     losses = np.array([7.0 + 1e-9 * i if i < n_alike else 1.0 for i in range(12)])
     report = replace_figures(
-        twelve_groups()[0], 1, [{"observed_loss": float(each)} for each in losses]
+        twelve_groups()[0], 1, [{"observed_loss": float(value)} for value in losses]
     )
     steps = list(report.curves.steps)
     steps[report.curves.main_step] = replace(steps[report.curves.main_step], losses=losses)
     report = replace(report, curves=replace(report.curves, steps=tuple(steps)))
-    page, first = render_page(report), report.group_names[0]
-    whose = first if n_alike == 1 else f"{first} and {n_alike - 1} more"
-    assert cells_of(tables_of(page)[CRITERIA_CAPTION])[1][2] == whose
+    page = render_page(report)
+    first = report.group_names[0]
+    description = first if n_alike == 1 else f"{first} and {n_alike - 1} more"
+    assert cells_of(tables_of(page)[CRITERIA_CAPTION])[1][2] == description
     # At a step of the slider, the losses are shares of variances that differ.
     shares = [
         loss / group.observed_total_variance
@@ -350,7 +360,7 @@ def test_groups_that_share_the_largest_loss_are_described_alike_everywhere(n_ali
     report = replace_figures(
         report,
         1,
-        [{"observed_loss": float(each), "observed_total_variance": 50.0} for each in losses],
+        [{"observed_loss": float(value), "observed_total_variance": 50.0} for value in losses],
     )
     text = html.unescape(re.sub("<[^>]*>", "", str(render_sentence("key_figures", report))))
     assert losers in text
@@ -361,32 +371,34 @@ def test_sorting_values_are_those_of_the_report(make_page):
     report, page = make_page()
     rows = [row.all("th", "td") for row in next(tables_of(page)["Groups"].all("tbody")).all("tr")]
     values = [[cell.attributes["data-value"] for cell in row] for row in rows]
-    for told, group, name in zip(values, report.pca.groups, report.group_names, strict=True):
-        assert told[0] == name
-        known = [group.n_rows, group.proportion, group.observed_total_variance]
-        assert list(map(float, told[1:])) == pytest.approx(known, rel=1e-11)
+    for sort_values, group, name in zip(values, report.pca.groups, report.group_names, strict=True):
+        assert sort_values[0] == name
+        expected = [group.n_rows, group.proportion, group.observed_total_variance]
+        assert list(map(float, sort_values[1:])) == pytest.approx(expected, rel=1e-11)
 
 
 @PAGES
 def test_findings_stand_with_code_message_and_remedy_and_warnings_first(make_page):
     report, page = make_page()
     lists = [
-        list(each.all("li"))
-        for each in parse_page(page).all("ol")
-        if each.attributes.get("class") == "findings"
+        list(element.all("li"))
+        for element in parse_page(page).all("ol")
+        if element.attributes.get("class") == "findings"
     ]
     # Those about criteria that were only compared stand apart.
     about_answer = parse_page(page).with_id("findings").children
-    answer = " ".join(each.text for each in about_answer if not isinstance(each, str))
-    others = answer.partition("Findings about the other criteria")[2]
-    for found in report.audit.findings:
-        text = answer if found.model in (None, "PCA", report.main.name) else others
+    answer = " ".join(part.text for part in about_answer if not isinstance(part, str))
+    about_others = answer.partition("Findings about the other criteria")[2]
+    for finding in report.audit.findings:
+        text = answer if finding.model in (None, "PCA", report.main.name) else about_others
         text = text.replace("\xa0%", " %")
-        assert all(each in text for each in (found.code, found.observation, found.full_remedy))
+        assert all(
+            words in text for words in (finding.code, finding.observation, finding.full_remedy)
+        )
         # The advice is not given twice.
-        assert not found.stated_remedy or found.stated_remedy not in found.observation
+        assert not finding.stated_remedy or finding.stated_remedy not in finding.observation
     for entries in lists:
-        severities = [each.attributes["class"] for each in entries]
+        severities = [entry.attributes["class"] for entry in entries]
         assert severities == sorted(severities, reverse=True)
 
 
@@ -394,27 +406,32 @@ def test_summary_says_whose_loss_rises():
     report = report_of_two_groups()
     (g,) = (
         g
-        for g, (before, after) in enumerate(zip(report.pca.groups, report.main.groups, strict=True))
-        if after.observed_loss > before.observed_loss
+        for g, (pca_group, main_group) in enumerate(
+            zip(report.pca.groups, report.main.groups, strict=True)
+        )
+        if main_group.observed_loss > pca_group.observed_loss
     )
-    before, after = (
+    pca_loss, main_loss = (
         format_share(model.groups[g].observed_loss / model.groups[g].observed_total_variance)
         for model in (report.pca, report.main)
     )
-    told = f"loss of '<bdi>{report.group_names[g]}</bdi>' increases from {before} to {after}."
-    assert told in render_sentence("summary", report)
+    sentence = (
+        f"loss of '<bdi>{report.group_names[g]}</bdi>' increases from {pca_loss} to {main_loss}."
+    )
+    assert sentence in render_sentence("summary", report)
 
 
 @PAGES
 def test_page_has_its_provenance_and_verification(make_page):
     report, page = make_page()
-    text, told = parse_page(page).text, report.to_dict()["provenance"]
-    for part in (told["command"], told["numpy"], told["scikit-learn"]):
+    text = parse_page(page).text
+    provenance = report.to_dict()["provenance"]
+    for part in (provenance["command"], provenance["numpy"], provenance["scikit-learn"]):
         assert part in text
     verification = report.verification
     for part in (*verification["commands"], verification["commands_note"]):
         assert part in text
-    assert all(each in text for each in verification["explanation"])
+    assert all(sentence in text for sentence in verification["explanation"])
 
 
 def test_marks_of_the_slider_lie_on_the_drawn_frontier():
@@ -429,12 +446,14 @@ def test_marks_of_the_slider_lie_on_the_drawn_frontier():
         assert slope * errors[:, axis] + offset == pytest.approx(marks[:, axis], abs=0.1)
     # The frontier is the longest line of the first figure.
     svg = next(tree.with_id("trade-off").all("svg"))
-    drawn = max((_points(path) for path in svg.all("path")), key=len)
-    distances = np.linalg.norm(marks[:, None] - drawn, axis=2).min(axis=1)
+    frontier = max((_points(path) for path in svg.all("path")), key=len)
+    distances = np.linalg.norm(marks[:, None] - frontier, axis=2).min(axis=1)
     assert np.median(distances) < 1
-    (first,) = (each for each in svg.all("circle"))
+    (first,) = (circle for circle in svg.all("circle"))
     start = report.curves.main_step
-    assert [float(first.attributes[each]) for each in ("cx", "cy")] == marks[start].tolist()
+    assert [float(first.attributes[attribute]) for attribute in ("cx", "cy")] == marks[
+        start
+    ].tolist()
 
 
 def mark_positions(tree):
@@ -448,10 +467,10 @@ def test_no_answer_is_drawn_below_the_frontier():
     report = two_groups()[0]
     # As coarse as can be: its ends alone.
     frontier = replace(report.curves.frontier, errors=report.curves.frontier.errors[[0, -1]])
-    drawn = frontier_figure(replace(report, curves=replace(report.curves, frontier=frontier)))
-    corners = np.vstack([_points(path) for path in parse_page(str(drawn.svg)).all("path")])
+    figure = frontier_figure(replace(report, curves=replace(report.curves, frontier=frontier)))
+    corners = np.vstack([_points(path) for path in parse_page(str(figure.svg)).all("path")])
     for step in (report.curves.pca_step, report.curves.main_step):
-        mark = np.array(drawn.mark_positions[step][0])
+        mark = np.array(figure.mark_positions[step][0])
         assert np.abs(corners - mark).max(axis=1).min() < 0.1
 
 
@@ -460,16 +479,16 @@ def test_every_answer_is_drawn_inside_what_can_be_reached():
     # A few corners of the region alone: answers still lie inside what is drawn of it.
     report = two_groups()[0]
     region = report.curves.region[:: max(1, len(report.curves.region) // 3)]
-    drawn = frontier_figure(replace(report, curves=replace(report.curves, region=region)))
+    figure = frontier_figure(replace(report, curves=replace(report.curves, region=region)))
     fills = [
         _points(path)
-        for path in parse_page(str(drawn.svg)).all("path")
+        for path in parse_page(str(figure.svg)).all("path")
         if "fill: var(--faint)" in path.attributes.get("style", "")
     ]
     # The other one is its mark in the legend.
     region = max(fills, key=len)
     sides = np.roll(region, -1, axis=0) - region
-    for ((x, y),) in drawn.mark_positions:
+    for ((x, y),) in figure.mark_positions:
         to_mark = np.array([x, y]) - region
         turns = sides[:, 0] * to_mark[:, 1] - sides[:, 1] * to_mark[:, 0]
         lengths = np.maximum(np.linalg.norm(sides, axis=1), 1e-9)
@@ -519,9 +538,9 @@ def test_marks_of_observed_losses_are_drawn_at_the_losses(observed_report):
 @pytest.mark.long
 def test_infeasible_dimensions_are_dropped_from_the_curve(observed_report):
     report = observed_report
-    first, *others = report.curves.dimensions
+    first, *other_dimensions = report.curves.dimensions
     first = replace(first, fair_errors=np.full(3, np.nan), certificate=None)
-    report = replace(report, curves=replace(report.curves, dimensions=(first, *others)))
+    report = replace(report, curves=replace(report.curves, dimensions=(first, *other_dimensions)))
     label = next(
         svg.attributes["aria-label"]
         for svg in parse_page(render_page(report)).all("svg")
@@ -566,23 +585,25 @@ def test_only_the_largest_losses_of_many_groups_are_drawn_and_slow_criteria_are_
     # Each row of losses has its state in words, groups have headings, and features a circle. The
     # losses under a model that is not recommended are drawn beside those under PCA once more.
     assert len(page) < 460_000
-    captions = [each.text for each in parse_page(page).all("figcaption")]
+    captions = [element.text for element in parse_page(page).all("figcaption")]
     captions = [text for text in captions if not text.startswith("Correlation of each feature")]
-    harmed = {g.group for m in (report.pca, report.main) for g in m.groups if g.state == "harmed"}
-    assert all(re.search(r"the 1[0-8] of 18 groups", each) for each in captions), captions
+    harmed_groups = {
+        g.group for m in (report.pca, report.main) for g in m.groups if g.state == "harmed"
+    }
+    assert all(re.search(r"the 1[0-8] of 18 groups", caption) for caption in captions), captions
     summary = next(parse_page(page).with_id("summary").all("figure"))
-    assert harmed
-    assert all(group in summary.text for group in harmed)
+    assert harmed_groups
+    assert all(group in summary.text for group in harmed_groups)
     # Their tables hold every group, in a box that scrolls.
     boxes = [
-        each
-        for each in parse_page(page).all("div")
-        if "long" in each.attributes.get("class", "").split()
+        element
+        for element in parse_page(page).all("div")
+        if "long" in element.attributes.get("class", "").split()
     ]
     assert len(boxes) >= 3
     assert all(f"group {g:02d}" in box.text for box in boxes for g in range(18))
-    chosen = make_report(X, labels, 2, compare=["error_gap"])
-    assert [fit.name for fit in chosen.fits] == ["PCA", "minimax loss", "error gap"]
+    report_with_request = make_report(X, labels, 2, compare=["error_gap"])
+    assert [fit.name for fit in report_with_request.fits] == ["PCA", "minimax loss", "error gap"]
 
 
 def test_a_page_of_so_few_rows_that_nothing_can_be_expected(no_figures):
@@ -601,15 +622,15 @@ def test_a_page_of_groups_that_are_alike(no_figures):
     assert "of equal size." in text
     error = format_number(report.pca.groups[0].observed_error.value)
     assert f"with an error of {error}" in " ".join(text.split())
-    alone = make_report(*rows, criterion="total_error", compare=[], folds=None)
-    assert [fit.name for fit in alone.fits] == ["PCA"]
-    assert render_sentence("criteria_lead", alone).startswith("No fair criterion")
+    pca_report = make_report(*rows, criterion="total_error", compare=[], folds=None)
+    assert [fit.name for fit in pca_report.fits] == ["PCA"]
+    assert render_sentence("criteria_lead", pca_report).startswith("No fair criterion")
 
 
 def test_no_line_ends_between_a_number_and_its_percent_sign():
     markup = "<p title='1 %'>A loss of 12 % to 30 %</p><pre>--level 95 %</pre>"
-    kept = keep_percent_signs(markup)
-    assert kept == "<p title='1 %'>A loss of 12\xa0% to 30\xa0%</p><pre>--level 95 %</pre>"
+    joined_markup = keep_percent_signs(markup)
+    assert joined_markup == "<p title='1 %'>A loss of 12\xa0% to 30\xa0%</p><pre>--level 95 %</pre>"
 
 
 @pytest.mark.parametrize(

@@ -55,11 +55,12 @@ def with_verdict(report, kind, states, changes, groups=()):
         figures.append({"state": state, "expected_change": estimate})
     report = replace_figures(report, 1, figures)
     verdict = Verdict(kind, "The evidence.", Advice("The advice."), report.main.name, groups)
-    others = report.audit.verdicts[1:]
-    return replace(report, audit=replace(report.audit, verdicts=(verdict, *others)))
+    other_verdicts = report.audit.verdicts[1:]
+    return replace(report, audit=replace(report.audit, verdicts=(verdict, *other_verdicts)))
 
 
-FINE, UNKNOWN = "no material harm", "inconclusive"
+FINE = "no material harm"
+UNKNOWN = "inconclusive"
 HARMED_THIRD = (FINE, FINE, "harmed")
 # Kind, states under PCA and under the main model, changes, and groups that the headline names.
 CASES = {
@@ -92,10 +93,10 @@ def test_the_headline_names_who_is_harmed_and_who_pays_and_nobody_else(report_of
     text = sentence_words("headline", report)
     assert text.endswith(".")
     assert named_groups(text) == groups
-    # Of costs below the threshold, nobody pays.
+    # Costs below the threshold are not called costs.
     assert ("pays for it" in text) is (kind == "harm, repair at a cost")
     page = parse_page(render_page(report)).with_id("summary")
-    (badge,) = (each for each in page.all("p") if each.attributes.get("class") == "kind")
+    (badge,) = (element for element in page.all("p") if element.attributes.get("class") == "kind")
     assert badge.text == kind[0].upper() + kind[1:]
     assert badge.attributes["data-kind"] == kind.partition(",")[0]
 
@@ -153,7 +154,8 @@ def test_one_criterion_is_not_counted(report_of_three):
         report_of_three,
         audit=replace(report_of_three.audit, models=report_of_three.audit.models[:2]),
     )
-    states, changes = (HARMED_THIRD, HARMED_THIRD), (0.003, 0.003, -0.1)
+    states = (HARMED_THIRD, HARMED_THIRD)
+    changes = (0.003, 0.003, -0.1)
     report = with_verdict(report, "harm, repair helps", states, changes)
     report = replace(report, audit=replace(report.audit, verdicts=report.audit.verdicts[:1]))
     lead = sentence_words("expected_criteria_lead", report)
@@ -162,7 +164,8 @@ def test_one_criterion_is_not_counted(report_of_three):
 
 
 def test_the_section_on_repair_says_of_every_criterion_what_it_does(report_of_three):
-    states, changes = (HARMED_THIRD, HARMED_THIRD), (0.003, 0.003, -0.1)
+    states = (HARMED_THIRD, HARMED_THIRD)
+    changes = (0.003, 0.003, -0.1)
     report = with_verdict(report_of_three, "harm, repair helps", states, changes)
     names = [model.name for model in report.audit.models[1:]]
     assert len(names) == 2
@@ -205,16 +208,18 @@ def test_the_tile_of_a_model_shows_the_largest_loss_of_any_group(report_of_three
         assert group.state != "inconclusive"
         start = tiles.index(f"Largest loss under {model.full_name}")
         tile = tiles[start:].replace("\xa0", " ")
-        shown = format_share(shares[worst]).replace("\xa0", " ")
+        share_text = format_share(shares[worst]).replace("\xa0", " ")
         assert tile.startswith(
-            f"Largest loss under {model.full_name}{shown}of the variance of '{worst}'"
+            f"Largest loss under {model.full_name}{share_text}of the variance of '{worst}'"
         )
 
 
 @pytest.mark.parametrize("gap", [0.006, 5.0, np.inf])
 def test_exactly_the_proven_answers_are_called_proven(report_of_three, gap, no_figures):
     objective = report_of_three.main_fit.certificate.objective
-    bound = objective * (1 - gap) if gap < 1 else -np.inf if np.isinf(gap) else -gap * objective
+    bound = objective * (1 - gap)
+    if gap >= 1:  # the bound is negative
+        bound = -gap * objective
     report = replace_certificate(report_of_three, 1, lower_bound=bound, status=fs.Status.OPEN_GAP)
     page = parse_page(render_page(report))
     sections = [page.with_id(name).text for name in ("summary", "criteria")]
@@ -241,7 +246,7 @@ def test_the_box_on_the_threshold_compares_it_with_one_more_component(report_of_
     expected = (errors[2] - errors[3]) / sum(sizes)
     assert next_component_share(report_of_three) == pytest.approx(expected, rel=1e-12)
     summary = parse_page(render_page(report_of_three)).with_id("summary")
-    (box,) = (each for each in summary.all("div") if each.attributes.get("class") == "box")
+    (box,) = (element for element in summary.all("div") if element.attributes.get("class") == "box")
     assert "Why 1\xa0%" in box.text
     assert format_share(expected) in box.text
     assert "--materiality" in box.text
@@ -263,13 +268,13 @@ def test_the_table_of_the_decision_leads_the_section_on_repair(report_of_three):
                 continue
             change = group.expected_change
             share = change.value / group.observed_total_variance
-            shown = re.match(r"change (\S+)\xa0% \(\S+\xa0to\xa0\S+\): ([a-z ]+)", cell.text)
+            change_match = re.match(r"change (\S+)\xa0% \(\S+\xa0to\xa0\S+\): ([a-z ]+)", cell.text)
             if change.high < 0:
-                assert shown[2].startswith("gain")
+                assert change_match[2].startswith("gain")
             elif change.low > 0:
-                assert shown[2].startswith(("cost", "small cost"))
-            printed = float(shown[1].replace("\u2212", "-"))
-            assert printed == pytest.approx(100 * share, abs=0.06)
+                assert change_match[2].startswith(("cost", "small cost"))
+            printed_change = float(change_match[1].replace("\u2212", "-"))
+            assert printed_change == pytest.approx(100 * share, abs=0.06)
 
 
 @pytest.mark.slow

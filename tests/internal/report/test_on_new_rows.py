@@ -28,12 +28,12 @@ from known_verdicts import TRUTHS, assert_is_true
 from page_tree import parse_page
 
 
-def draw_rows_with_few(few=2):
+def draw_rows_with_few(n_few=2):
     """Two groups that vary in different directions, and one of few rows."""
     rng = np.random.default_rng(2)
-    X = rng.normal(size=(400 + few, 5)) * [3, 2.5, 1, 1, 0.5]
+    X = rng.normal(size=(400 + n_few, 5)) * [3, 2.5, 1, 1, 0.5]
     X[200:] = X[200:, ::-1]
-    return X, np.repeat(["a", "b", "few"], [200, 200, few])
+    return X, np.repeat(["a", "b", "few"], [200, 200, n_few])
 
 
 @pytest.fixture(scope="module")
@@ -56,29 +56,30 @@ def test_figures_and_verdict_are_those_of_the_audit(report_with_few_rows):
         for criterion in ("minimax_loss", "minimax_error")
     }
     audit = fs.audit(models, X, groups)
-    theirs = {(each["model"], each["group"]): each for each in audit.to_records()}
-    for mine in report_with_few_rows.audit.to_records():
-        known = theirs[mine["model"], mine["group"]]
-        assert mine["state"] == known["state"]
+    audit_records = {
+        (audit_record["model"], audit_record["group"]): audit_record
+        for audit_record in audit.to_records()
+    }
+    for record in report_with_few_rows.audit.to_records():
+        expected_record = audit_records[record["model"], record["group"]]
+        assert record["state"] == expected_record["state"]
         for name in ("expected_error", "expected_loss_low", "expected_loss_high"):
             # Refits stop at their tolerance.
-            expected = known[name]
+            expected = expected_record[name]
             near = expected if expected is None else pytest.approx(expected, rel=1e-3)
-            assert mine[name] == near
+            assert record[name] == near
     assert report_with_few_rows.verdict.kind == audit.verdict.kind
-    assert [each.model for each in report_with_few_rows.audit.verdicts] == [
+    assert [verdict.model for verdict in report_with_few_rows.audit.verdicts] == [
         "minimax loss",
         "minimax error",
     ]
     changes = report_with_few_rows.to_dict()["changes"]
-    assert {each["model"] for each in changes} == {"minimax loss", "minimax error"}
+    assert {change["model"] for change in changes} == {"minimax loss", "minimax error"}
 
 
 def test_the_verdict_is_the_headline(report_with_few_rows, no_figures):
-    summary, verdict = (
-        section_text(render_page(report_with_few_rows), "summary"),
-        report_with_few_rows.verdict,
-    )
+    summary = section_text(render_page(report_with_few_rows), "summary")
+    verdict = report_with_few_rows.verdict
     headline = re.sub("<.*?>", "", str(render_sentence("headline", report_with_few_rows)))
     assert summary.startswith(f"Summary {' '.join(headline.split())}")
     kind = f"{verdict.kind[0].upper()}{verdict.kind[1:]} "
@@ -137,24 +138,26 @@ def test_the_summary_names_a_page_only_if_there_is_one(report_with_few_rows):
 def test_criteria_are_compared_by_losses_on_new_rows_and_variance_kept(report_with_few_rows):
     table = expected_criteria_table(report_with_few_rows)
     for row, model in zip(table.rows, report_with_few_rows.audit.models, strict=True):
-        known = [each for each in model.groups if each.is_estimated]
-        shares = [each.expected_loss.value / each.observed_total_variance for each in known]
+        estimated_groups = [group for group in model.groups if group.is_estimated]
+        shares = [
+            group.expected_loss.value / group.observed_total_variance for group in estimated_groups
+        ]
         assert row[1].sort_value == max(shares)
-        told = known[shares.index(max(shares))]
-        assert row[2].sort_value == told.group
+        worst_group = estimated_groups[shares.index(max(shares))]
+        assert row[2].sort_value == worst_group.group
         ends = [float(text.replace("\u2212", "-")) for text in row[1].detail.split()[:3:2]]
-        limits = [told.expected_loss.low, told.expected_loss.high]
-        interval = [100 * limit / told.observed_total_variance for limit in limits]
+        limits = [worst_group.expected_loss.low, worst_group.expected_loss.high]
+        interval = [100 * limit / worst_group.observed_total_variance for limit in limits]
         assert ends == pytest.approx(interval, abs=0.06)
-        kept = [1 - each.expected_error_share.value for each in model.groups]
-        assert row[4].sort_value == np.nanmin(kept)
+        kept_shares = [1 - group.expected_error_share.value for group in model.groups]
+        assert row[4].sort_value == np.nanmin(kept_shares)
     X, groups = draw_rows_with_few()
     of_two = make_report(X[:400], groups[:400], 2, compare=[])
     table = expected_criteria_table(of_two)
     for row, model in zip(table.rows, of_two.audit.models, strict=True):
         # What is kept and the error add up, as both are those on new rows.
         assert [row[4].sort_value, row[5].sort_value] == [
-            1 - each.expected_error_share.value for each in model.groups
+            1 - group.expected_error_share.value for group in model.groups
         ]
 
 
@@ -178,51 +181,65 @@ def test_each_number_of_dimensions_is_evaluated_by_folds(report_with_few_rows):
     """Estimates come from moments by fold, as in an audit of blocks or of the rows."""
     X, groups = draw_rows_with_few()
     curve = report_with_few_rows.curves.dimensions
-    assert [each.n_components for each in curve if each.pca_estimates] == [1, 2, 3, 4, 5]
+    assert [dimension.n_components for dimension in curve if dimension.pca_estimates] == [
+        1,
+        2,
+        3,
+        4,
+        5,
+    ]
     folds = Folds(10, 0).folds_of_positions(np.arange(len(X)))
     blocks = [fs.GroupMoments.from_rows(X[folds == f], groups[folds == f]) for f in range(10)]
     for d in (1, 3):
         pca = fs.FairPCA(d, criterion="total_error").fit(X, sensitive_features=groups)
         audit = fs.audit(pca, moments=blocks, folds=10)
-        for told, known in zip(curve[d - 1].pca_estimates, audit.models[0].groups, strict=True):
-            assert told.state == known.state
+        for estimates, group in zip(
+            curve[d - 1].pca_estimates, audit.models[0].groups, strict=True
+        ):
+            assert estimates.state == group.state
             for name in ("expected_loss", "expected_error"):
-                one, other = (getattr(each, name).to_record("") for each in (told, known))
+                one, other = (
+                    getattr(group_figures, name).to_record("")
+                    for group_figures in (estimates, group)
+                )
                 assert one == {
-                    end: each if each is None else pytest.approx(each, rel=1e-6)
-                    for end, each in other.items()
+                    end: limit if limit is None else pytest.approx(limit, rel=1e-6)
+                    for end, limit in other.items()
                 }
     assert curve[1].pca_estimates == report_with_few_rows.pca.groups
 
 
-def test_the_page_tells_where_pca_harms(report_with_few_rows, no_figures):
+def test_the_page_names_the_dimensions_at_which_pca_harms(report_with_few_rows, no_figures):
     section = section_text(render_page(report_with_few_rows), "dimensions")
-    harmed = [
-        (figures.expected_loss.value / group.observed_total_variance, each.n_components)
-        for each in report_with_few_rows.curves.dimensions
-        for figures, group in zip(each.pca_estimates, report_with_few_rows.pca.groups, strict=False)
+    losses_and_dimensions = [
+        (figures.expected_loss.value / group.observed_total_variance, dimension.n_components)
+        for dimension in report_with_few_rows.curves.dimensions
+        for figures, group in zip(
+            dimension.pca_estimates, report_with_few_rows.pca.groups, strict=False
+        )
         if figures.state == "harmed"
     ]
-    assert harmed
-    share, d = max(harmed)
-    n_harmed = len({d for _, d in harmed})
+    assert losses_and_dimensions
+    share, d = max(losses_and_dimensions)
+    n_harmed = len({d for _, d in losses_and_dimensions})
     assert f"at {n_harmed} of the 5 " in section
-    shown = " ".join(format_share(share).split())
+    share_text = " ".join(format_share(share).split())
     dimensions = " ".join(format_count(d, "dimension").split())
-    assert re.search(rf" {shown} of the variance of '.*?', at {dimensions}\.", section)
+    assert re.search(rf" {share_text} of the variance of '.*?', at {dimensions}\.", section)
 
 
 @pytest.mark.slow
 def test_the_figure_of_dimensions_shows_who_is_too_few(report_with_few_rows):
-    drawn = dimensions_figure(report_with_few_rows)
-    assert "too few rows" in drawn.svg
+    figure = dimensions_figure(report_with_few_rows)
+    assert "too few rows" in figure.svg
 
 
 def test_the_page_of_moments_alone_explains_the_missing_verdict(no_figures):
     moments = compute_group_moments(open_group_rows(*draw_rows_with_few(), None))
-    asked = ReportSettings.parse("minimax_loss", [], 2, "global", False)
-    report = build_report(moments, None, asked, ORIGIN)
-    facts, page = report.to_dict(), render_page(report)
+    report_settings = ReportSettings.parse("minimax_loss", [], 2, "global", False)
+    report = build_report(moments, None, report_settings, ORIGIN)
+    facts = report.to_dict()
+    page = render_page(report)
     assert facts["verdict"] is None
     assert facts["verdicts"] == facts["changes"] == []
     summary = section_text(page, "summary")
@@ -241,9 +258,9 @@ def test_slow_criteria_give_a_reason_for_missing_estimates():
     assert (slow.name, slow.has_estimates) == ("error gap", False)
     assert "not refitted" in slow.no_estimates_reason
     assert "error gap" in str(render_sentence("models_not_estimated", report))
-    assert [each.model for each in report.audit.verdicts] == ["minimax loss"]
-    asked = make_report(X, groups, 2, criterion="error_gap", compare=[])
-    assert asked.main.no_estimates_reason is None
+    assert [verdict.model for verdict in report.audit.verdicts] == ["minimax loss"]
+    report_on_request = make_report(X, groups, 2, criterion="error_gap", compare=[])
+    assert report_on_request.main.no_estimates_reason is None
 
 
 def test_columns_of_words_are_distinguished_from_numeric_columns(report_with_few_rows):
@@ -261,11 +278,11 @@ QUICKER = ("a harmed minority", "heavy tails")
     "truth",
     [
         pytest.param(
-            each,
-            id=each.name,
-            marks=pytest.mark.slow if each.name in QUICKER else pytest.mark.long,
+            truth,
+            id=truth.name,
+            marks=pytest.mark.slow if truth.name in QUICKER else pytest.mark.long,
         )
-        for each in TRUTHS
+        for truth in TRUTHS
     ],
 )
 def test_the_page_says_what_is_true(truth):

@@ -33,9 +33,9 @@ def test_alignment_undoes_signs_and_order():
 def test_points_are_spread_and_keep_both_ends():
     angles = np.linspace(0, np.pi / 2, 500) ** 3
     curve = np.column_stack([1 - np.cos(angles), 1 - np.sin(angles)]) * [1e6, 1e-3]
-    kept = evenly_spaced(curve, 20)
-    assert (kept[0], kept[-1], len(kept)) == (0, 499, 20)
-    lengths = np.linalg.norm(np.diff(curve[kept] / np.ptp(curve, axis=0), axis=0), axis=1)
+    positions = evenly_spaced(curve, 20)
+    assert (positions[0], positions[-1], len(positions)) == (0, 499, 20)
+    lengths = np.linalg.norm(np.diff(curve[positions] / np.ptp(curve, axis=0), axis=0), axis=1)
     assert lengths.max() < 2 * lengths.min()
 
 
@@ -43,5 +43,5 @@ def test_telling_features_are_the_largest_anywhere():
     components = np.zeros((3, 2, 50))
     for step, feature in enumerate((49, 7, 30)):
         components[step, 1, feature] = -1.0 + 0.1 * step
-    chosen = most_loaded_features(list(components))
-    assert chosen == sorted({49, 7, 30} | set(range(7)) | set(range(8, 18)))
+    features = most_loaded_features(list(components))
+    assert features == sorted({49, 7, 30} | set(range(7)) | set(range(8, 18)))

@@ -32,14 +32,15 @@ def sentence_text(name, report):
 
 
 def test_the_features_in_which_a_group_loses_most_are_named(minimax_loss_report):
-    text, plain = sentence_text("feature_errors", minimax_loss_report), minimax_loss_report.pca
+    text = sentence_text("feature_errors", minimax_loss_report)
+    plain = minimax_loss_report.pca
     group = re.search(r"<bdi>(.*?)</bdi>", text)[1]
-    found = plain.feature_errors.largest_shares(group)
+    largest_shares = plain.feature_errors.largest_shares(group)
     shares = sorted(plain.feature_errors.best_estimate[plain.feature_errors.groups.index(group)])[
         ::-1
     ]
-    assert [part for _, part in found] == pytest.approx(np.array(shares[:3]) / sum(shares))
-    for name, part in found:
+    assert [part for _, part in largest_shares] == pytest.approx(np.array(shares[:3]) / sum(shares))
+    for name, part in largest_shares:
         assert f"{100 * part:.1f} % is in {name}" in re.sub("<.*?>", "", text)
 
 
@@ -65,12 +66,12 @@ def test_the_bound_within_a_tolerance_is_claimed_of_such_errors_alone():
 def test_maxima_are_claimed_of_the_compared_dimensions_only():
     report = make_report(*generate_rows(3, 4), 2, compare=[], folds=None)
     assert "evaluated" not in sentence_text("slider_lead", report)
-    some = report.curves.dimensions[:3]
-    d = max(some, key=lambda each: each.pca_losses.max()).n_components
-    few = replace(report, curves=replace(report.curves, dimensions=some))
+    first_dimensions = report.curves.dimensions[:3]
+    d = max(first_dimensions, key=lambda dimension: dimension.pca_losses.max()).n_components
+    short_report = replace(report, curves=replace(report.curves, dimensions=first_dimensions))
     assert re.match(
         rf"The largest loss .* occurs with {d} dimensions?, among the 3 evaluated numbers: ",
-        sentence_text("slider_lead", few),
+        sentence_text("slider_lead", short_report),
     )
 
 
@@ -98,39 +99,39 @@ def test_chance_is_ruled_out_where_the_interval_leaves_zero_out_and_only_there(
 @pytest.mark.long
 def test_shares_of_weight_are_not_reported_as_shares_of_rows():
     X, labels = generate_rows(2, 3)  # 40 rows and 45
-    for weights, told in (
+    for weights, ending in (
         (None, "; the smallest group, '<bdi>group 00</bdi>', has 47.1 % of the rows."),
         # 360 against 45
         ((9.0, 1.0), "; '<bdi>group 01</bdi>' has the smallest weight, 11.1 %."),
         ((45.0, 40.0), "in 2 groups of equal weight."),
     ):
-        each = None if weights is None else np.where(labels == "group 00", *weights)
-        report = make_report(X, labels, 1, compare=[], weights=each)
-        assert sentence_text("groups_lead", report).endswith(told)
+        row_weights = None if weights is None else np.where(labels == "group 00", *weights)
+        report = make_report(X, labels, 1, compare=[], weights=row_weights)
+        assert sentence_text("groups_lead", report).endswith(ending)
 
 
 def test_the_disparity_is_the_reported_difference(minimax_loss_report):
     plain = minimax_loss_report.pca
-    error = {each.group: each.observed_error.value for each in plain.groups}
-    of, minus = re.findall(
+    error = {group.group: group.observed_error.value for group in plain.groups}
+    larger, smaller = re.findall(
         r"<bdi>(.*?)</bdi>", sentence_text("disparity_definition", minimax_loss_report)
     )
-    assert plain.observed_disparity.value == pytest.approx(error[of] - error[minus], rel=1e-9)
+    assert plain.observed_disparity.value == pytest.approx(error[larger] - error[smaller], rel=1e-9)
 
 
-@pytest.mark.parametrize(("gap", "claimed"), [(0.0, "0.25"), (0.125, "0.25")])
-def test_proven_is_claimed_to_the_tolerance_at_most(minimax_loss_report, gap, claimed):
+@pytest.mark.parametrize(("gap", "claimed_share"), [(0.0, "0.25"), (0.125, "0.25")])
+def test_proven_is_claimed_to_the_tolerance_at_most(minimax_loss_report, gap, claimed_share):
     objective = minimax_loss_report.main_fit.certificate.objective
     report = replace_certificate(
         minimax_loss_report, 1, lower_bound=objective - gap, absolute_tol=0.25
     )
-    assert sentence_text("certificate_lead", report).endswith(f"by more than {claimed}.")
+    assert sentence_text("certificate_lead", report).endswith(f"by more than {claimed_share}.")
 
 
 def _name_largest(values, names):
     """The first that has the largest value, and how many more have it to six digits."""
     alike = [
-        name for name, each in zip(names, values, strict=True) if each > max(values) * 0.999999
+        name for name, value in zip(names, values, strict=True) if value > max(values) * 0.999999
     ]
     return alike[0] + (f" and {len(alike) - 1} more" if len(alike) > 1 else "")
 
@@ -139,61 +140,62 @@ def _name_largest(values, names):
 def test_the_worst_of_many_groups_is_the_one_that_is_named():
     report = make_report(*generate_rows(5, 4), 2, compare=["minimax_error"])
     rows = zip(report.audit.models, criteria_table(report).rows, strict=True)
-    for model, (_, largest, whose, *_) in rows:
+    for model, (_, largest, name_cell, *_) in rows:
         losses = [group.observed_loss for group in model.groups]
         assert largest.sort_value == max(losses)
-        assert whose.text == _name_largest(losses, report.group_names)
-    steps, told = report.curves.steps, set()
+        assert name_cell.text == _name_largest(losses, report.group_names)
+    steps = report.curves.steps
+    named_groups = set()
     rows = steps_table(report).rows
     variances = np.array([group.observed_total_variance for group in report.pca.groups])
     for step, row in zip(steps[:-1], rows[:-1], strict=True):  # of all, nothing is lost
-        for figures_here, at in ((step.errors / variances, 1), (step.losses / variances, 3)):
+        for figures_here, column in ((step.errors / variances, 1), (step.losses / variances, 3)):
             g = int(np.argmax(figures_here))
-            assert row[at].sort_value == figures_here[g]
-            assert row[at + 1].text == _name_largest(figures_here, report.group_names)
-            told.add(g)
-    assert len(told) > 1
+            assert row[column].sort_value == figures_here[g]
+            assert row[column + 1].text == _name_largest(figures_here, report.group_names)
+            named_groups.add(g)
+    assert len(named_groups) > 1
 
 
 @pytest.mark.parametrize("k", [2, 3])
 def test_the_error_over_all_rows_counts_every_row_once_at_every_step(k):
     report = make_report(*generate_rows(k, 4), 2, compare=[], folds=None)
-    sizes = np.array([each.n_rows for each in report.pca.groups], dtype=float)
+    sizes = np.array([group.n_rows for group in report.pca.groups], dtype=float)
     for step in report.curves.steps:
-        known = np.average(step.errors, weights=sizes)
-        assert step.total_error == pytest.approx(known, rel=1e-9, abs=1e-9)
+        expected = np.average(step.errors, weights=sizes)
+        assert step.total_error == pytest.approx(expected, rel=1e-9, abs=1e-9)
 
 
 @pytest.mark.parametrize("criterion", ["minimax_loss", "minimax_error", "nash_welfare"])
 def test_a_bound_on_the_largest_loss_is_drawn_only_where_it_was_proven(criterion, monkeypatch):
-    shown = []
+    displayed_bounds = []
 
     def draw(display, **_):
-        shown.append(display.bound)
+        displayed_bounds.append(display.bound)
 
     monkeypatch.setattr("fairspan.report.figures.draw_figure", draw)
     report = make_report(*generate_rows(3, 4), 2, criterion=criterion, compare=[], folds=None)
     figures.losses_figure(report)
     bound = report.main_fit.certificate.lower_bound
-    assert shown == [bound if criterion == "minimax_loss" else None]
+    assert displayed_bounds == [bound if criterion == "minimax_loss" else None]
 
 
 @pytest.mark.slow
 def test_a_proven_bound_on_the_largest_loss_is_a_line_of_the_figure(minimax_loss_report):
-    drawn = figures.losses_figure(minimax_loss_report).svg
-    assert 'id="l-bound-0"' in drawn
+    svg = figures.losses_figure(minimax_loss_report).svg
+    assert 'id="l-bound-0"' in svg
 
 
 def test_the_spoken_text_of_a_step_has_each_groups_own_error(minimax_loss_report):
     steps = minimax_loss_report.curves.steps
-    told = slider_data(minimax_loss_report, [[] for _ in steps])["data"]["steps"]
-    for step, each in zip(steps, told, strict=True):
+    step_records = slider_data(minimax_loss_report, [[] for _ in steps])["data"]["steps"]
+    for step, record in zip(steps, step_records, strict=True):
         first, second = (
             format_share(error / group.observed_total_variance)
             for error, group in zip(step.errors, minimax_loss_report.pca.groups, strict=True)
         )
-        assert f"group 00 {first}" in each["announcement"]
-        assert f"group 01 {second}" in each["announcement"]
+        assert f"group 00 {first}" in record["announcement"]
+        assert f"group 01 {second}" in record["announcement"]
 
 
 @pytest.mark.parametrize("center", ["group", "global"])
@@ -206,8 +208,8 @@ def test_pca_by_dimension_ignores_groups_and_is_evaluated_about_their_centers(ce
         for g, error in zip(sorted(set(labels)), errors, strict=True):
             mean = X[labels == g].mean(axis=0) if center == "group" else X.mean(axis=0)
             rows = X[labels == g] - mean
-            left = ((rows - rows @ axes.T @ axes) ** 2).sum(axis=1).mean()
-            assert error == pytest.approx(left, rel=1e-8, abs=1e-9)
+            mean_residual = ((rows - rows @ axes.T @ axes) ** 2).sum(axis=1).mean()
+            assert error == pytest.approx(mean_residual, rel=1e-8, abs=1e-9)
 
 
 # What a matplotlibrc in somebody's folder may hold: the mark of the slider would stand elsewhere
@@ -226,16 +228,16 @@ def test_the_reader_s_own_style_changes_no_byte(style):
 
     report, page = two_groups()
     with matplotlib.rc_context(STYLES[style]):
-        before = dict(matplotlib.rcParams)
+        original_style = dict(matplotlib.rcParams)
         assert render_page(report) == page
-        assert dict(matplotlib.rcParams) == before
+        assert dict(matplotlib.rcParams) == original_style
 
 
 def test_words_for_those_who_do_not_see_a_figure_are_not_made_shorter():
     from matplotlib.figure import Figure
 
-    told = "of font-family: serif; xlink:href x"
-    assert f' aria-label="{told}" ' in inline_svg(Figure(), "k", told)
+    description = "of font-family: serif; xlink:href x"
+    assert f' aria-label="{description}" ' in inline_svg(Figure(), "k", description)
 
 
 @pytest.mark.long

@@ -24,7 +24,8 @@ SEEDS = pytest.mark.parametrize(
 @SEEDS
 def test_lipschitz_constant_holds(seed, k):
     problem, rng = robust_problem(seed, k)
-    p, d = problem.n_features, problem.n_components
+    p = problem.n_features
+    d = problem.n_components
     constant = lipschitz_constant(problem)
     scores = _PaperScores(problem)
 

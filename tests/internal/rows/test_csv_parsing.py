@@ -15,7 +15,7 @@ def write_file(tmp_path, cells, delimiter=";", name="rows.csv"):
     return path
 
 
-def complete(rows):
+def read_all(rows):
     return np.vstack([block.values for block in rows.blocks()]).tolist()
 
 
@@ -23,10 +23,12 @@ def complete(rows):
 def test_numbers_are_parsed_from_text_only_after_a_code_that_arrow_does_not_know(
     tmp_path, monkeypatch
 ):
-    parsed = []
+    n_parsed_rows = []
     parse_columns = csv_files._parse_columns
     monkeypatch.setattr(
-        csv_files, "_parse_columns", lambda *a: parsed.append(a[0].num_rows) or parse_columns(*a)
+        csv_files,
+        "_parse_columns",
+        lambda *a: n_parsed_rows.append(a[0].num_rows) or parse_columns(*a),
     )
     n = 6_000  # several batches
     cells = [f"{i}.5" for i in range(n)]
@@ -35,14 +37,14 @@ def test_numbers_are_parsed_from_text_only_after_a_code_that_arrow_does_not_know
     settings = {"na_values": [-99, "?"], "on_missing": "drop"}
     path = write_file(tmp_path, cells)
     expected = [[i + 0.5] for i in range(n) if i not in (5, 7)]
-    assert complete(FileRows.open(path, ["g"], **settings)) == expected
-    assert not parsed
+    assert read_all(FileRows.open(path, ["g"], **settings)) == expected
+    assert not n_parsed_rows
     # Rows that were read before are not read twice.
     cells[n - 2] = " ? "
     path = write_file(tmp_path, cells)
     expected.remove([n - 2 + 0.5])
-    assert complete(FileRows.open(path, ["g"], **settings)) == expected
-    assert 0 < sum(parsed) < n / 2
+    assert read_all(FileRows.open(path, ["g"], **settings)) == expected
+    assert 0 < sum(n_parsed_rows) < n / 2
     cells[n - 1] = "x"
     with pytest.raises(InvalidInput, match="'x'"):
-        complete(FileRows.open(write_file(tmp_path, cells), ["g"], **settings))
+        read_all(FileRows.open(write_file(tmp_path, cells), ["g"], **settings))

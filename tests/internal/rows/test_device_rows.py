@@ -58,7 +58,7 @@ def test_moments_are_those_of_numpy(to_device, weighted, offset, numbers):
     ],
     numbers=[None, 1],
 )
-def test_labels_may_lie_there_too(to_device, labels, numbers):
+def test_labels_may_be_device_arrays(to_device, labels, numbers):
     source = open_group_rows(to_device(ROWS.X), to_device(labels))
     moments = compute_group_moments(
         source if numbers is None else replace(source, block_entries=numbers)
@@ -67,11 +67,11 @@ def test_labels_may_lie_there_too(to_device, labels, numbers):
     assert {type(label) for label in moments.labels} == {type(labels.tolist()[0])}
 
 
-def test_a_group_of_one_row_and_rows_sorted_by_group(to_device):
+def test_moments_include_a_group_of_one_row_at_the_end(to_device):
     labels = np.sort(CODES)
     labels[-1] = 9
-    for named in (labels, to_device(labels)):
-        source = replace(open_group_rows(to_device(ROWS.X), named), block_entries=1)
+    for group_labels in (labels, to_device(labels)):
+        source = replace(open_group_rows(to_device(ROWS.X), group_labels), block_entries=1)
         assert_moments(compute_group_moments(source), reference_moments(ROWS.X, labels.tolist()))
 
 
@@ -102,11 +102,11 @@ def test_non_finite_numbers_are_named_as_in_numpy(to_device, value, weighted):
     for labels in (ROWS.labels, to_device(CODES)):
         with pytest.raises(
             InvalidInput, match=r"row 4322 \(index 4321\), column 5 \(index 4\)\."
-        ) as caught:
+        ) as error:
             compute_group_moments(
                 replace(open_group_rows(to_device(X), labels, weights), block_entries=1)
             )
-        assert caught.value.args[:2] == expected.value.args[:2]
+        assert error.value.args[:2] == expected.value.args[:2]
     model = FairPCA(2).fit(ROWS.X, sensitive_features=CODES)
     for use in (model.transform, model.score, model.subspace_.transform):
         with pytest.raises(InvalidInput, match=r"row 4322 \(index 4321\), column 5 \(index 4\)\."):
@@ -117,15 +117,16 @@ def test_non_finite_numbers_are_named_as_in_numpy(to_device, value, weighted):
 
 @pytest.mark.parametrize("weighted", [False, True])
 def test_rows_with_missing_values_are_dropped_and_counted(to_device, weighted):
-    X, labels = ROWS.X.copy(), ROWS.labels.astype(object)
+    X = ROWS.X.copy()
+    labels = ROWS.labels.astype(object)
     X[[0, 17, 4999], [1, 2, 3]] = np.nan
     labels[[17, 30]] = None
-    kept = ~np.isin(np.arange(5000), [0, 17, 30, 4999])
+    is_kept = ~np.isin(np.arange(5000), [0, 17, 30, 4999])
     weights = np.where(np.arange(5000) % 7 == 0, 0, ROWS.weights) if weighted else None
     source = open_group_rows(to_device(X), labels, weights, "drop")
     moments = compute_group_moments(replace(source, block_entries=1))
-    given = None if weights is None else weights[kept]
-    assert_moments(moments, reference_moments(X[kept], labels[kept].tolist(), given))
+    kept_weights = None if weights is None else weights[is_kept]
+    assert_moments(moments, reference_moments(X[is_kept], labels[is_kept].tolist(), kept_weights))
     assert moments.n_dropped == 4
     X[40, 5] = np.inf
     with pytest.raises(InvalidInput, match="infinity"):

@@ -18,13 +18,13 @@ def test_each_fold_has_one_of_ten_consecutive_rows():
 
 
 def test_folds_depend_on_position_and_seed_alone():
-    whole = Folds(7, seed=1).folds_of_positions(np.arange(1_000))
+    folds_of_all_rows = Folds(7, seed=1).folds_of_positions(np.arange(1_000))
     parts = [
         Folds(7, seed=1).folds_of_positions(np.arange(start, start + 250))
         for start in range(0, 1_000, 250)
     ]
-    np.testing.assert_array_equal(np.concatenate(parts), whole)
-    assert (Folds(7, seed=2).folds_of_positions(np.arange(1_000)) != whole).mean() > 0.5
+    np.testing.assert_array_equal(np.concatenate(parts), folds_of_all_rows)
+    assert (Folds(7, seed=2).folds_of_positions(np.arange(1_000)) != folds_of_all_rows).mean() > 0.5
 
 
 def test_all_rows_of_a_cluster_are_in_one_fold():

@@ -41,11 +41,11 @@ def test_texts_that_no_single_character_tells_apart_are_coded():
 
 
 def check_codes(labels):
-    found = labels_from_values(labels, "labels")
-    assert [found.categories[code] for code in found.codes] == labels.tolist()
-    assert set(found.categories) == set(labels.tolist())
-    assert len(set(found.categories)) == len(found.categories)
-    assert all(type(label) is str for label in found.categories)
+    coded = labels_from_values(labels, "labels")
+    assert [coded.categories[code] for code in coded.codes] == labels.tolist()
+    assert set(coded.categories) == set(labels.tolist())
+    assert len(set(coded.categories)) == len(coded.categories)
+    assert all(type(label) is str for label in coded.categories)
 
 
 def test_another_type_in_a_later_block_names_the_row_of_the_table():
@@ -56,9 +56,9 @@ def test_another_type_in_a_later_block_names_the_row_of_the_table():
 
 
 @pytest.mark.parametrize("missing", [None, math.nan, np.float64("nan"), np.datetime64("NaT")])
-@pytest.mark.parametrize("others", [["a"], [0.5], [("a", 1)]])
-def test_missing_labels_name_the_row(missing, others):
-    labels = [*others, missing, *others]
+@pytest.mark.parametrize("other_labels", [["a"], [0.5], [("a", 1)]])
+def test_missing_labels_name_the_row(missing, other_labels):
+    labels = [*other_labels, missing, *other_labels]
     with pytest.raises(InvalidInput, match=r"label in row 9 \(index 8\) is missing"):
         LabelEncoder().encode(CodedLabels.from_labels(labels), first_row=7)
 

@@ -15,7 +15,8 @@ from rows import dask_cluster
 @pytest.mark.parametrize("kind", ["array", "pandas", "pyarrow chunks"])
 def test_a_source_can_be_read_twice(kind):
     rng = np.random.default_rng(12)
-    X, groups = rng.integers(0, 100, (40, 3)).astype(float), rng.choice(["f", "m"], 40)
+    X = rng.integers(0, 100, (40, 3)).astype(float)
+    groups = rng.choice(["f", "m"], 40)
     table = X
     if kind == "pandas":
         table = pd.DataFrame(X, columns=list("xyz"))

@@ -42,12 +42,12 @@ def test_a_killed_process_raises_an_error_that_names_it(file_of_row_groups):
 def test_an_interruption_waits_until_workers_are_started():
     reached = []
     # A test run that a shell has put into the background ignores the signal.
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    original_handler = signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
         with pytest.raises(KeyboardInterrupt):
             _interrupted_while_blocked(reached)
     finally:
-        signal.signal(signal.SIGINT, before)
+        signal.signal(signal.SIGINT, original_handler)
     assert reached == ["the end"]
 
 

@@ -34,8 +34,8 @@ def batches(size):
 def test_batches_of_a_partition_are_aggregated_to_one_result(size):
     roles = ColumnRoles(groups=("g",))
     selection = ColumnSelection.from_patterns(["x", "y", "z", "g"], {}, roles)
-    (found,) = spark._aggregate_partition(MomentsAggregator(), selection, batches(size))
-    outcome = found.to_pylist()[0]
+    (batch,) = spark._aggregate_partition(MomentsAggregator(), selection, batches(size))
+    outcome = batch.to_pylist()[0]
     assert (outcome["part"], outcome["error"]) == (4, None)
     moments = pickle.loads(outcome["result"])
     np.testing.assert_allclose(moments.means, GroupMoments.from_rows(ROWS, GROUPS).means)
@@ -48,8 +48,10 @@ def test_features_are_transformed_and_other_columns_stay():
         return 2 * np.column_stack([column.to_numpy() for column in table.columns])
 
     row_map = RowMap(double, 3, "features", ("x", "y", "z"), ("p", "q", "r"))
-    found = list(spark._transform_partition(row_map, ["x", "y", "z"], ["g"], batches(4)))
-    table = pa.Table.from_batches(found)
+    transformed_batches = list(
+        spark._transform_partition(row_map, ["x", "y", "z"], ["g"], batches(4))
+    )
+    table = pa.Table.from_batches(transformed_batches)
     assert table.column_names == ["p", "q", "r", "g"]
     values = [table[name].to_numpy() for name in ("p", "q", "r")]
     np.testing.assert_array_equal(np.column_stack(values), 2 * ROWS)

@@ -13,7 +13,8 @@ from fairspan.selection.splits import stratification_codes, stratified_split
 from numpy_reference import random_rows
 
 ROWS = random_rows(61, n=90, p=5)
-X, GROUPS = ROWS.X, ROWS.labels
+X = ROWS.X
+GROUPS = ROWS.labels
 Y = (X[:, 0] + X[:, 1] > np.median(X[:, 0] + X[:, 1])).astype(int)
 
 
@@ -28,8 +29,8 @@ def fit_two_way(scores):
     columns[np.arange(len(arms)), arms] = 1
     columns[np.arange(len(arms)), scores.shape[0] + splits] = 1
     columns = np.delete(columns, scores.shape[0], axis=1)
-    found = np.linalg.lstsq(columns, scores[arms, splits], rcond=None)[0]
-    return found[: len(scores)], np.append(0.0, found[len(scores) :])
+    coefficients = np.linalg.lstsq(columns, scores[arms, splits], rcond=None)[0]
+    return coefficients[: len(scores)], np.append(0.0, coefficients[len(scores) :])
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -71,8 +72,10 @@ def test_rows_are_split_within_groups_and_classes(name):
 
     codes = stratification_codes(FairPCA(), X, None, {"sensitive_features": GROUPS}, 90)
 
-    def assert_same_partition(found, expected):
-        assert len(set(zip(found, expected, strict=True))) == len(set(found)) == len(set(expected))
+    def assert_same_partition(actual, expected):
+        assert (
+            len(set(zip(actual, expected, strict=True))) == len(set(actual)) == len(set(expected))
+        )
 
     assert_same_partition(stratification_codes(PCA(), X, Y, {name: GROUPS}, 90), codes)
     assert_same_partition(

@@ -35,9 +35,9 @@ def test_bounds_hold_even_if_the_conic_solver_is_cut_short(monkeypatch):
 
 
 def test_a_failing_conic_solver_is_reported(monkeypatch):
-    def failing(quadratic, linear, constraints, rhs, cone_sizes, tol):
+    def return_nan(quadratic, linear, constraints, rhs, cone_sizes, tol):
         return np.full(len(linear), np.nan), np.full(len(rhs), np.nan), "NumericalError"
 
-    monkeypatch.setattr(semidefinite, "solve_conic", failing)
+    monkeypatch.setattr(semidefinite, "solve_conic", return_nan)
     with pytest.raises(IncompatibleParameters, match="Clarabel ended with status NumericalError"):
         Semidefinite().solve(random_problem(0, 2, MinimaxLoss(), allow_extra=False), 1e-6)

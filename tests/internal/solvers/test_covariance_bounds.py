@@ -38,8 +38,9 @@ def test_the_bound_is_the_optimum_of_the_program_with_a_schur_complement(seed):
     import cvxpy
 
     rng = np.random.default_rng(seed)
-    p, d = 4 + seed % 3, 1 + seed % 2
-    S, D = (each @ each.T for each in rng.standard_normal((2, p, p)))
+    p = 4 + seed % 3
+    d = 1 + seed % 2
+    S, D = (factor @ factor.T for factor in rng.standard_normal((2, p, p)))
     D -= np.trace(D) / p * np.eye(p)
     limit = 0.2 * np.linalg.norm(D, 2)
     P = cvxpy.Variable((p, p), PSD=True)
@@ -65,13 +66,17 @@ def test_the_bound_is_the_optimum_of_the_program_with_a_schur_complement(seed):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("unit", mark_most_long([1e-8, 1e8], 2))
-def test_the_best_within_the_limit_in_any_unit(unit):
+def test_the_best_feasible_subspace_does_not_depend_on_the_unit(unit):
     S, _, D = figures()
     limit = 0.1 * np.linalg.norm(D, 2)
     start = np.linalg.eigh(S)[1][:, -2:]
-    here, there = (best_feasible_subspace(u * S, u * D, u * limit, [start]) for u in (1.0, unit))
-    assert beyond(there, D) <= limit * (1 + 1e-7)
-    assert np.trace(there.T @ S @ there) == pytest.approx(np.trace(here.T @ S @ here), rel=1e-6)
+    basis, rescaled_basis = (
+        best_feasible_subspace(u * S, u * D, u * limit, [start]) for u in (1.0, unit)
+    )
+    assert beyond(rescaled_basis, D) <= limit * (1 + 1e-7)
+    assert np.trace(rescaled_basis.T @ S @ rescaled_basis) == pytest.approx(
+        np.trace(basis.T @ S @ basis), rel=1e-6
+    )
 
 
 def test_other_solvers_and_too_many_features_are_refused():
@@ -87,17 +92,19 @@ def test_other_solvers_and_too_many_features_are_refused():
 def test_no_other_start_of_an_ascent_ends_higher(share):
     limit = share * covariance_gap(fit(MeanParity(), 3))
     S, D, _ = figures_of_equal_means()
-    found = fit(CovarianceParity(tolerance=limit), 3)
+    fair = fit(CovarianceParity(tolerance=limit), 3)
     rng = np.random.default_rng(1)
-    ended = [local_ascent(S, D, limit, random_basis(rng, len(S), 3)) for _ in range(6)]
-    kept = [np.vdot(V, S @ V) for V in ended if beyond(V, D) <= limit * (1 + 1e-6)]
-    assert np.trace(figures()[0]) - found.solution_.objective >= max(kept) * (1 - 1e-4)
+    ascent_bases = [local_ascent(S, D, limit, random_basis(rng, len(S), 3)) for _ in range(6)]
+    captured_variances = [
+        np.vdot(V, S @ V) for V in ascent_bases if beyond(V, D) <= limit * (1 + 1e-6)
+    ]
+    assert np.trace(figures()[0]) - fair.solution_.objective >= max(captured_variances) * (1 - 1e-4)
 
 
 @pytest.mark.parametrize("limit", [0.0, 0.3])
 def test_the_scalar_bound_is_the_least_on_a_grid_and_above_every_subspace(limit):
     rng = np.random.default_rng(3)
-    S, D = (each @ each.T for each in rng.standard_normal((2, 8, 8)))
+    S, D = (factor @ factor.T for factor in rng.standard_normal((2, 8, 8)))
     D -= np.trace(D) / 8 * np.eye(8)
     limit *= np.linalg.norm(D, 2)
 
@@ -115,7 +122,8 @@ def test_the_scalar_bound_is_the_least_on_a_grid_and_above_every_subspace(limit)
 @pytest.mark.parametrize("sign", [1.0, -1.0])
 def test_the_scalar_bound_is_found_far_from_zero(sign):
     # Eigenvalues 10 - nu / 10 and 1 + nu / 100 are the largest two, and equal at the optimum.
-    S, D = np.diag([10.0, 1.0, 1.0]), np.diag([0.1, -0.01, 1.0])
+    S = np.diag([10.0, 1.0, 1.0])
+    D = np.diag([0.1, -0.01, 1.0])
     nu = scalar_dual_multiplier(S, sign * D, 1, 0.0)
     assert nu == pytest.approx(sign * 9 / 0.11, rel=1e-4)
     assert np.linalg.eigvalsh(S - nu * sign * D)[-1] == pytest.approx(1 + 0.09 / 0.11, rel=1e-5)
@@ -125,15 +133,18 @@ def test_the_scalar_bound_is_found_far_from_zero(sign):
 @pytest.mark.parametrize("trace", [-5.0, 0.0, 5.0])
 def test_the_bound_of_a_scalar_multiplier_is_its_formula_at_any_trace(nu, trace):
     rng = np.random.default_rng(11)
-    p, d, limit = 6, 2, 0.5
-    S, D = (each @ each.T for each in rng.standard_normal((2, p, p)))
+    p = 6
+    d = 2
+    limit = 0.5
+    S, D = (factor @ factor.T for factor in rng.standard_normal((2, p, p)))
     D += (trace - np.trace(D)) / p * np.eye(p)
     problem = replace(
         build_problem([S], d, TotalError()), limit=CovarianceDifferenceLimit(D, limit)
     )
     bound = np.linalg.eigvalsh(S - nu * D)[-d:].sum() + abs(nu) * d * limit
     for _ in range(5):
-        V, proof = random_basis(rng, p, d), CovarianceTraceProof(problem.proportions, nu)
+        V = random_basis(rng, p, d)
+        proof = CovarianceTraceProof(problem.proportions, nu)
         gap, rounding = proof.gap(problem, V, problem.errors(V))
         assert np.trace(V.T @ S @ V) + gap == pytest.approx(bound, abs=1e-9)
         assert 0 <= rounding <= 1e-9

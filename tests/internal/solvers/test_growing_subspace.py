@@ -45,7 +45,7 @@ class Growing(Solver):
 
 
 def fit_both(matrices, d, criterion, tol=1e-9):
-    """Solved with whole matrices, and in a subspace that grows."""
+    """Return the solutions with full matrices and in a growing subspace."""
     first, second = (build_problem(matrices, d, criterion) for _ in range(2))
     solver = BoundarySearch()
     solver = solver if solver.unsupported_reason(first) is None else DualNewton()
@@ -61,8 +61,8 @@ def random_matrix(rng, values):
 def hide_leading_eigenvector(p, d):
     """Return a group whose leading eigenvector is orthogonal to the start of iterations."""
     start = np.random.default_rng(0).standard_normal((p, d + 6))
-    beside = np.random.default_rng(5).standard_normal((p, p - start.shape[1]))
-    turn = np.linalg.qr(np.hstack([start, beside]))[0]
+    other_columns = np.random.default_rng(5).standard_normal((p, p - start.shape[1]))
+    turn = np.linalg.qr(np.hstack([start, other_columns]))[0]
     # The last column is orthogonal to the start and to all that the others map it to.
     values = np.concatenate([[3, 2, 1, 0.9, 0.8, 0.7, 0.6], np.zeros(p - 8), [5.0]])
     hidden = (turn * values) @ turn.T
@@ -126,12 +126,12 @@ def test_cancellation_in_a_mixture_counts_as_rounding_of_its_ceilings():
     assert second.norm_bound(weights) == pytest.approx(2 * np.linalg.norm(large))
     basis = np.eye(60)[:, :3]
     mixture = second.mixture(weights)
-    least = 1e-16 * np.linalg.norm(large)
+    cancellation = 1e-16 * np.linalg.norm(large)
     level = 2 * np.linalg.norm(mixture)
-    proven = complement_eigenvalue_bound(
+    proven_bound = complement_eigenvalue_bound(
         mixture, basis, mixture @ basis, level, second.norm_bound(weights)
     )
-    assert proven > level + least
+    assert proven_bound > level + cancellation
 
 
 def test_a_factor_proves_what_lies_next_to_any_subspace():
@@ -139,8 +139,8 @@ def test_a_factor_proves_what_lies_next_to_any_subspace():
     rng = np.random.default_rng(6)
     matrix = random_matrix(rng, np.linspace(0.1, 3, 12))
     basis = np.linalg.qr(rng.standard_normal((12, 4)))[0]
-    beside = np.eye(12) - basis @ basis.T
-    largest = float(np.linalg.eigvalsh(beside @ matrix @ beside)[-1])
+    complement_projector = np.eye(12) - basis @ basis.T
+    largest = float(np.linalg.eigvalsh(complement_projector @ matrix @ complement_projector)[-1])
     size = float(np.linalg.norm(matrix))
     above = complement_eigenvalue_bound(matrix, basis, matrix @ basis, 1.001 * largest, size)
     assert above == pytest.approx(1.001 * largest, rel=1e-9)
@@ -151,12 +151,14 @@ def test_a_factor_proves_what_lies_next_to_any_subspace():
 
 def test_a_ceiling_has_room_for_the_rounding_of_what_it_was_proven_with():
     """Rump (2006): (p + 1) epsilon times the trace; and of each product, its terms."""
-    epsilon, level, p = np.finfo(float).eps, 2.5, 40
+    epsilon = np.finfo(float).eps
+    level = 2.5
+    p = 40
     matrix = np.diag(np.linspace(1.0, 2.0, p))
     none = np.zeros((p, 0))
     trace = p * level - np.trace(matrix)
-    alone = complement_eigenvalue_bound(matrix, none, none, level, 0.0) - level
-    assert alone >= (p + 1) * epsilon * trace
+    rounding = complement_eigenvalue_bound(matrix, none, none, level, 0.0) - level
+    assert rounding >= (p + 1) * epsilon * trace
     for m in (1, 30):
         basis = np.eye(p)[:, :m]
         ceiling = complement_eigenvalue_bound(matrix, basis, matrix @ basis, level, 1e6)
@@ -171,19 +173,21 @@ def test_a_subspace_of_all_dimensions_lacks_nothing():
 
 
 def test_sums_outside_a_subspace_are_bounded_for_all_mixtures_together():
-    """Beside a subspace of some coordinates, for the groups and for mixtures of either sign."""
+    """Sums outside a subspace of coordinates, for groups and mixtures of either sign."""
     rng = np.random.default_rng(2)
     matrices = [1e-3 * random_matrix(rng, 0.8 ** np.arange(80)) for _ in range(2)]
     second = build_problem(matrices, 2, MinimaxError()).second_moments
     space = SearchSubspace.from_basis(second, second.n_ritz(2), np.eye(80)[:, :8])
-    mixtures = [np.array(each) for each in ((0.4, 0.6), (0.41, 0.59), (1.2, -0.2), (1.0, 0.0))]
+    mixtures = [
+        np.array(mixture) for mixture in ((0.4, 0.6), (0.41, 0.59), (1.2, -0.2), (1.0, 0.0))
+    ]
     for goal in (np.inf, 1e-12):
-        proven = space.prove_missing_sums(mixtures, 2, min(goal, 1.0))
+        proven_sums = space.prove_missing_sums(mixtures, 2, min(goal, 1.0))
         for weights in mixtures:
             lacking = top_sum(second.mixture(weights), 2) - space.project_mixture(weights).ritz_sum(
                 2
             )
-            assert lacking - 1e-15 <= proven[weights.tobytes()] <= goal
+            assert lacking - 1e-15 <= proven_sums[weights.tobytes()] <= goal
             space = space.expand(second.approximate_leading(weights, 2).vectors)
 
 
@@ -244,8 +248,10 @@ def test_auto_projects_where_few_eigenvalues_matter(falls, unit, projects):
     assert (solution.eigensolver == "projected") == projects
 
 
-@pytest.mark.parametrize("criterion", [each for each in CRITERIA if each not in RELATIVE], ids=str)
-def test_a_group_without_variance_next_to_others(criterion):
+@pytest.mark.parametrize(
+    "criterion", [criterion for criterion in CRITERIA if criterion not in RELATIVE], ids=str
+)
+def test_a_group_without_variance_does_not_change_the_optimum(criterion):
     """The bound may rest on the empty group alone, of which nothing can be lacking."""
     matrices = random_moments(np.random.default_rng(6), 2, 46)
     matrices[0] = 0.0
@@ -263,7 +269,9 @@ def test_a_group_without_variance_next_to_others(criterion):
 @parametrize_diagonal(criterion=["minimax_loss", "total_error"], k=[2, 3])
 def test_losses_under_a_restriction_use_the_unrestricted_optima(criterion, k):
     rng = np.random.default_rng(k)
-    p, d, labels = 120, 4, np.arange(240) % k
+    p = 120
+    d = 4
+    labels = np.arange(240) % k
     shapes = [rng.standard_normal((p, p)) * 0.9 ** np.arange(p) for _ in range(k)]
     X = np.einsum("ni,nij->nj", rng.standard_normal((240, p)), np.array(shapes)[labels])
     X += labels[:, None] * rng.standard_normal(p)
@@ -271,7 +279,8 @@ def test_losses_under_a_restriction_use_the_unrestricted_optima(criterion, k):
     settings = {"n_components": d, "criterion": criterion, "restriction": MeanParity()}
     solver = BoundarySearch() if k == 2 or criterion == "total_error" else DualNewton()
     dense, projected = (
-        FairPCA(**settings, solver=each).fit_moments(moments) for each in (solver, Growing(solver))
+        FairPCA(**settings, solver=either_solver).fit_moments(moments)
+        for either_solver in (solver, Growing(solver))
     )
     assert projected.solution_.eigensolver == "projected"
     assert projected.solution_.status == dense.solution_.status == "optimal"
@@ -311,8 +320,8 @@ def test_a_column_of_large_numbers_next_to_equal_means(big):
     X[:, 4] *= big
     settings = {"n_components": 1, "criterion": "error_gap", "restriction": MeanParity()}
     dense, grown = (
-        FairPCA(**settings, solver=each).fit(X, sensitive_features=labels).solution_
-        for each in (DualNewton(), Growing(DualNewton()))
+        FairPCA(**settings, solver=solver).fit(X, sensitive_features=labels).solution_
+        for solver in (DualNewton(), Growing(DualNewton()))
     )
     assert grown.objective <= dense.objective * (1 + 2e-9) + dense.resolution
     assert grown.lower_bound <= dense.objective * (1 + 1e-12) + dense.resolution
@@ -322,15 +331,16 @@ def test_a_column_of_large_numbers_next_to_equal_means(big):
 
 @pytest.mark.slow
 def test_many_groups_are_solved_without_a_subspace_that_would_be_as_large():
-    p, d = 520, 10
+    p = 520
+    d = 10
     rng = np.random.default_rng(58)
     scales = np.arange(1, p + 1) ** -1.0
     covariances = [random_matrix(rng, scales) for _ in range(12)]
-    few = GroupMoments.from_covariances(covariances[:2])
-    many = GroupMoments.from_covariances(covariances)
+    two_groups = GroupMoments.from_covariances(covariances[:2])
+    all_groups = GroupMoments.from_covariances(covariances)
     model = FairPCA(d, criterion=TotalError())
-    assert model.fit_moments(few).solution_.eigensolver == "projected"
-    assert model.fit_moments(many).solution_.eigensolver == "dense"
-    pooled = many.second_moments().mean(axis=0)
+    assert model.fit_moments(two_groups).solution_.eigensolver == "projected"
+    assert model.fit_moments(all_groups).solution_.eigensolver == "dense"
+    pooled = all_groups.second_moments().mean(axis=0)
     expected = np.trace(pooled) - np.linalg.eigvalsh(pooled)[-d:].sum()
     assert model.solution_.objective == pytest.approx(expected, rel=1e-10)

@@ -45,7 +45,8 @@ def test_blocks_equal_the_pairs_at_any_errors(k):
     problem = build_problem(
         random_moments(rng, k, 5), 2, ErrorGap(0.8), list(rng.dirichlet([1] * k))
     )
-    pieces, pairs = problem.pieces, pairwise(problem, 0.8)
+    pieces = problem.pieces
+    pairs = pairwise(problem, 0.8)
     assert len(pieces.offsets) == (2 if k == 2 else 2 * k)
     for _ in range(50):
         errors = rng.exponential(3.0, k)
@@ -57,7 +58,9 @@ def test_blocks_equal_the_pairs_at_any_errors(k):
 @pytest.mark.parametrize("seed", range(8))
 def test_blocks_and_pairs_have_the_same_bound(seed):
     rng = np.random.default_rng(seed)
-    k, p, penalty = 3 + seed % 4, 8, [0.2, 5.0][seed % 2]
+    k = 3 + seed % 4
+    p = 8
+    penalty = [0.2, 5.0][seed % 2]
     problem = build_problem(random_moments(rng, k, p), 1 + seed % 5, ErrorGap(penalty))
     tolerance = 1e-9 * (1 + penalty) * problem.total_variance
     bounds = []
@@ -80,45 +83,49 @@ def test_programs_over_several_simplices_agree_with_the_conic_solver(seed):
 
     rng = np.random.default_rng(seed)
     blocks, n = blocks_of(rng, 1 + seed % 3)
-    factor, linear = rng.standard_normal((n, 3)), rng.standard_normal(n)
-    found = minimize_on_simplex(factor, linear, blocks, ridge=0.1)
-    np.testing.assert_allclose(blocks.sums(found), 1.0, atol=1e-12)
-    again = minimize_on_simplex(factor, linear, blocks, ridge=0.1, start=found)
-    np.testing.assert_allclose(again, found, atol=1e-9)
+    factor = rng.standard_normal((n, 3))
+    linear = rng.standard_normal(n)
+    minimizer = minimize_on_simplex(factor, linear, blocks, ridge=0.1)
+    np.testing.assert_allclose(blocks.sums(minimizer), 1.0, atol=1e-12)
+    warm_minimizer = minimize_on_simplex(factor, linear, blocks, ridge=0.1, start=minimizer)
+    np.testing.assert_allclose(warm_minimizer, minimizer, atol=1e-9)
     x = cvxpy.Variable(n)
     bent = cvxpy.sum_squares(factor.T @ x) / 2 + 0.05 * cvxpy.sum_squares(x)
     on_simplices = [x >= 0, blocks.indicator_matrix(n) @ x == 1]
     conic = cvxpy.Problem(cvxpy.Minimize(bent + linear @ x), on_simplices)
     conic.solve(cvxpy.CLARABEL)
-    value = float(np.sum((factor.T @ found) ** 2) / 2 + 0.05 * found @ found + linear @ found)
+    value = float(
+        np.sum((factor.T @ minimizer) ** 2) / 2 + 0.05 * minimizer @ minimizer + linear @ minimizer
+    )
     assert value == pytest.approx(conic.value, abs=1e-7)
 
     r = 4
     matrices = rng.standard_normal((n, r, r))
     matrices = matrices + matrices.transpose(0, 2, 1)
     center = blocks.normalize(rng.random(n))
-    found, _ = solve_saddle_point(linear, factor, 0.0, center, matrices, 2, blocks)
+    minimizer, _ = solve_saddle_point(linear, factor, 0.0, center, matrices, 2, blocks)
     mixed = sum(x[i] * matrices[i] for i in range(n))
     bent = cvxpy.sum_squares(factor.T @ (x - center)) / 2
     aim = linear @ x - bent - cvxpy.lambda_sum_largest(mixed, 2)
     conic = cvxpy.Problem(cvxpy.Maximize(aim), on_simplices)
     conic.solve(cvxpy.CLARABEL)
-    step = factor.T @ (found - center)
-    top = top_sum(np.tensordot(found, matrices, axes=1), 2)
-    assert linear @ found - step @ step / 2 - top == pytest.approx(conic.value, abs=1e-6)
+    step = factor.T @ (minimizer - center)
+    top = top_sum(np.tensordot(minimizer, matrices, axes=1), 2)
+    assert linear @ minimizer - step @ step / 2 - top == pytest.approx(conic.value, abs=1e-6)
 
 
 @pytest.mark.parametrize("n", [40, 200])
 def test_the_least_on_a_simplex_is_stationary_though_many_entries_leave(n):
-    """At the minimum x, no entry of the gradient g is below g.x."""
+    """No entry of the gradient g is below g.x at the minimum x."""
     rng = np.random.default_rng(2)
     for _ in range(40):
-        factor, linear = rng.standard_normal((n, 9)), 0.3 * rng.standard_normal(n)
-        found = minimize_on_simplex(factor, linear, start=np.full(n, 1 / n))
-        slope = factor @ (found @ factor) + linear
-        assert found.min() >= 0
-        assert found.sum() == pytest.approx(1)
-        assert slope.min() >= slope @ found - 1e-9
+        factor = rng.standard_normal((n, 9))
+        linear = 0.3 * rng.standard_normal(n)
+        minimizer = minimize_on_simplex(factor, linear, start=np.full(n, 1 / n))
+        slope = factor @ (minimizer @ factor) + linear
+        assert minimizer.min() >= 0
+        assert minimizer.sum() == pytest.approx(1)
+        assert slope.min() >= slope @ minimizer - 1e-9
 
 
 class SumOfTwoMaxima(Criterion):
@@ -155,7 +162,7 @@ def test_a_sum_of_maxima_without_a_formula_of_its_own_is_certified(seed):
 CRITERIA = (ErrorGap(0.5), MinimaxLoss(), MinimaxError(), NashWelfare())
 
 
-@pytest.mark.parametrize("criterion", CRITERIA, ids=lambda each: each.name)
+@pytest.mark.parametrize("criterion", CRITERIA, ids=lambda criterion: criterion.name)
 def test_fifty_groups_are_answered_honestly(criterion):
     rng = np.random.default_rng(1)
     matrices = random_moments(rng, 50, 12)
@@ -189,7 +196,9 @@ def test_the_gap_alone_starts_where_its_weights_do_not_cancel(n_uncounted):
 @pytest.mark.long
 @pytest.mark.sweep
 @pytest.mark.parametrize("seed", select_cases(range(3), 3))
-@pytest.mark.parametrize("criterion", [MinimaxLoss(), ErrorGap(0.5)], ids=lambda each: each.name)
+@pytest.mark.parametrize(
+    "criterion", [MinimaxLoss(), ErrorGap(0.5)], ids=lambda criterion: criterion.name
+)
 def test_the_relaxation_of_hundreds_of_groups_is_solved_to_rounding(criterion, seed):
     # Newton's steps used to end damped, with the solution good to nine digits only.
     rng = np.random.default_rng(seed)
@@ -205,9 +214,9 @@ def test_the_gap_to_reach_is_in_the_units_of_the_errors(unit):
     ]
     for search in searches:
         search.descend_from(random_basis(np.random.default_rng(1), 4, 2))
-    here, there = (search.target_gap for search in searches)
-    assert there == pytest.approx(unit * here, rel=1e-6)
-    assert 0 < here < 1e-13 * searches[0].problem.total_variance
+    gap, rescaled_gap = (search.target_gap for search in searches)
+    assert rescaled_gap == pytest.approx(unit * gap, rel=1e-6)
+    assert 0 < gap < 1e-13 * searches[0].problem.total_variance
 
 
 @dataclass(frozen=True)
@@ -222,7 +231,7 @@ class Game:
     rank: int
 
     def solve(self):
-        return solve_saddle_point(*(getattr(self, each.name) for each in fields(self)))
+        return solve_saddle_point(*(getattr(self, field.name) for field in fields(self)))
 
     def value(self, multipliers):
         step = multipliers - self.center
@@ -233,7 +242,8 @@ class Game:
 
 def program(seed, n=None):
     rng = np.random.default_rng(seed)
-    n, r = n or int(rng.integers(1, 17)), int(rng.integers(2, 8))
+    n = n or int(rng.integers(1, 17))
+    r = int(rng.integers(2, 8))
     matrices = rng.standard_normal((n, r, r))
     return Game(
         rng.standard_normal(n),
@@ -254,16 +264,16 @@ def test_a_panic_of_the_conic_solver_is_no_solution():
 
 
 @pytest.mark.parametrize("p", [8, 160])
-def test_a_search_without_the_conic_solver_ends_with_what_it_has(monkeypatch, p):
+def test_a_search_without_the_conic_solver_returns_its_best_solution(monkeypatch, p):
     def return_nan(*arguments):
         return np.full(4, np.nan), np.full((6, 6), np.nan)
 
     problem = build_problem(tied_moments(4, p, 0), 2, MinimaxLoss())
     expected = DualNewton().solve(problem, 1e-9)
     monkeypatch.setattr(relaxation, "solve_saddle_point", return_nan)
-    found = DualNewton().solve(problem, 1e-9)
-    assert found.lower_bound <= expected.objective <= found.objective * (1 + 1e-9)
-    assert found.gap <= 0.1 * found.objective
+    solution = DualNewton().solve(problem, 1e-9)
+    assert solution.lower_bound <= expected.objective <= solution.objective * (1 + 1e-9)
+    assert solution.gap <= 0.1 * solution.objective
 
 
 # Of many multipliers few are looked at, until none of the others would raise the value.
@@ -288,7 +298,7 @@ def test_the_program_is_solved_to_many_digits(seed, n):
 
 
 @pytest.mark.parametrize("scale", [1e-13, 1e13])
-def test_the_program_in_any_unit(scale):
+def test_the_program_scales_with_its_unit(scale):
     game = program(4)
     scaled = replace(
         game,
@@ -310,11 +320,14 @@ def test_a_program_of_nothing_but_zeros_is_solved():
 
 
 @pytest.mark.parametrize("block", [False, True])
-@pytest.mark.parametrize("criterion", [MinimaxLoss(), ErrorGap(0.5)], ids=lambda each: each.name)
+@pytest.mark.parametrize(
+    "criterion", [MinimaxLoss(), ErrorGap(0.5)], ids=lambda criterion: criterion.name
+)
 def test_the_model_is_right_to_second_order(criterion, block):
     rng = np.random.default_rng(0)
     problem = build_problem(random_moments(rng, 4, 9), 3, criterion)
-    relaxation, m = Relaxation(problem, problem.pieces), len(problem.pieces.offsets)
+    relaxation = Relaxation(problem, problem.pieces)
+    m = len(problem.pieces.offsets)
     model = relaxation.evaluate_dual(rng.dirichlet(np.ones(m)))
     model = replace(model, cluster=(1, 5) if block else (3, 3))
     factor = model.curvature_factor(model.leading_occupations)
@@ -322,9 +335,12 @@ def test_the_model_is_right_to_second_order(criterion, block):
     direction = other - model.multipliers
     misses = []
     for length in (1e-2, 1e-3):
-        moved = model.multipliers + length * direction
-        missed = model.model_value(moved, factor) - relaxation.evaluate_dual(moved).dual_value
-        misses.append(abs(missed) / problem.total_variance)
+        moved_multipliers = model.multipliers + length * direction
+        model_error = (
+            model.model_value(moved_multipliers, factor)
+            - relaxation.evaluate_dual(moved_multipliers).dual_value
+        )
+        misses.append(abs(model_error) / problem.total_variance)
     # A tenth of the step leaves a thousandth of the error.
     assert misses[1] <= 2e-3 * misses[0] + 1e-14
 

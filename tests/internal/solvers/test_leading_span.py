@@ -9,7 +9,7 @@ from fairspan.solvers.many_groups.leading_span import LeadingSpan
 from problems import basis_errors, build_problem, random_basis, random_moments
 
 
-def turned_moments(n_groups, n_features):
+def rotated_moments(n_groups, n_features):
     """Moments of groups whose variances decay along axes that differ from group to group."""
     rng = np.random.default_rng(16)
     variances = np.arange(1, n_features + 1) ** -1.2
@@ -42,7 +42,7 @@ def test_a_span_needs_many_features_for_each_component():
 
 
 def test_an_open_gap_is_left_at_a_local_minimum_in_all_features():
-    problem = build_problem(turned_moments(6, 90), 1, MinimaxLoss())
+    problem = build_problem(rotated_moments(6, 90), 1, MinimaxLoss())
     solution = DualNewton().solve(problem, tol=1e-9)
     assert solution.status == "open gap"
     local_minimum, _ = descend(problem, solution.components.T)
@@ -51,7 +51,7 @@ def test_an_open_gap_is_left_at_a_local_minimum_in_all_features():
 
 @pytest.mark.slow
 def test_no_descent_in_all_features_improves_on_an_open_gap():
-    problem = build_problem(turned_moments(6, 90), 1, MinimaxLoss())
+    problem = build_problem(rotated_moments(6, 90), 1, MinimaxLoss())
     solution = DualNewton().solve(problem, tol=1e-9)
     assert solution.status == "open gap"
     rng = np.random.default_rng(2)

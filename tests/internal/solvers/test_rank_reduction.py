@@ -25,7 +25,7 @@ def real_moments(request):
 
 
 @pytest.mark.parametrize("d", mark_most_slow(DIMENSIONS[::-1], 3))
-def test_the_relaxation_alone_and_its_rank(real_moments, d):
+def test_rank_reduction_preserves_the_relaxation_of_real_data(real_moments, d):
     _, moments = real_moments
     problem = problem_from_moments(moments, d, MinimaxLoss())
     check_reduction(problem, solve_relaxation(problem))
@@ -55,9 +55,10 @@ def test_the_bound_on_the_rank(k, extra):
 
 @pytest.mark.sweep
 @pytest.mark.parametrize("seed", select_cases(range(20), 4))
-def test_rank_reduction_of_random_problems(seed):
+def test_rank_reduction_preserves_the_relaxation_of_random_problems(seed):
     rng = np.random.default_rng(seed)
-    k, p = int(rng.integers(2, 12)), int(rng.integers(3, 12))
+    k = int(rng.integers(2, 12))
+    p = int(rng.integers(3, 12))
     d = int(rng.integers(1, p))
     criterion = [MinimaxLoss(), MinimaxError(), ErrorGap(0.5)][seed % 3]
     problem = build_problem(random_moments(rng, k, p), d, criterion)
@@ -71,8 +72,10 @@ def test_rank_reduction_from_shares_of_all_dimensions():
     soft = reduce_rank(problem.second_moments, problem.pieces, even)
     assert soft.shape[1] <= max_relaxed_rank(4, 6)
     assert np.sum(soft**2) == pytest.approx(4)
-    before, after = (problem.pieces.value(problem.errors(each)) for each in (even, soft))
-    assert after <= before * (1 + 1e-12)
+    original_value, reduced_value = (
+        problem.pieces.value(problem.errors(point)) for point in (even, soft)
+    )
+    assert reduced_value <= original_value * (1 + 1e-12)
 
 
 @pytest.mark.filterwarnings("error")
@@ -83,8 +86,8 @@ def test_a_step_without_curvature_does_not_overflow():
     matrices[0][np.ix_([0, 1], [0, 1])] = square
     matrices[1][np.ix_([0, 2], [0, 2])] = square
     problem = build_problem(matrices, 1, MinimaxError())
-    here = Iterate.from_basis(problem, np.eye(3)[:, :1], np.full(2, 0.5))
-    model = QuadraticModel(problem, here)
+    iterate = Iterate.from_basis(problem, np.eye(3)[:, :1], np.full(2, 0.5))
+    model = QuadraticModel(problem, iterate)
     model.curvatures = np.zeros((2, 1))
     along, multipliers, _ = model.descent_step(np.array([2.0, 1.0]))
     assert np.isfinite(along).all()
@@ -93,7 +96,8 @@ def test_a_step_without_curvature_does_not_overflow():
 
 def test_newtons_step_where_ties_leave_little_curvature_anywhere():
     rng = np.random.default_rng(0)
-    p, d = 40, 3
+    p = 40
+    d = 3
     problem = build_problem(random_moments(rng, 2, p), d, MinimaxError())
     model = QuadraticModel(problem, Iterate.from_basis(problem, np.eye(p)[:, :d], np.full(2, 0.5)))
     curvatures = np.zeros((p - d, d))

@@ -20,12 +20,14 @@ def test_iterates_are_evaluated_by_the_supremum_where_equation_6_falls_short():
     scores = _PaperScores(problem)
     errors = np.array([[2.0, 0.05], [0.3, 0.05], [0.01, 3.0], [1.0, 1.0]])
     values, active = scores.values_and_active_pairs(errors.T)
-    assert values == pytest.approx([criterion.value(each, problem) for each in errors], rel=1e-12)
-    printed = (
+    assert values == pytest.approx(
+        [criterion.value(group_errors, problem) for group_errors in errors], rel=1e-12
+    )
+    by_equation = (
         scores.linear @ errors.T + scores.root_coefficients @ np.sqrt(errors.T) + scores.constant
     )
-    assert values[0] > printed.max(axis=0)[0] + 0.1
-    np.testing.assert_array_equal(active, printed.argmax(axis=0))
+    assert values[0] > by_equation.max(axis=0)[0] + 0.1
+    np.testing.assert_array_equal(active, by_equation.argmax(axis=0))
 
 
 each_retraction = pytest.mark.parametrize("name", list(RETRACTIONS))
@@ -47,5 +49,5 @@ def test_columns_are_orthonormal_even_after_a_long_step(name, p, d):
     rng = np.random.default_rng(p)
     basis = random_basis(rng, p, d)
     for length in (1e-8, 1.0, 1e8):
-        moved = RETRACTIONS[name](basis, length * tangent(rng, basis, horizontal_only=True))
-        np.testing.assert_allclose(moved.T @ moved, np.eye(d), atol=1e-12)
+        moved_basis = RETRACTIONS[name](basis, length * tangent(rng, basis, horizontal_only=True))
+        np.testing.assert_allclose(moved_basis.T @ moved_basis, np.eye(d), atol=1e-12)

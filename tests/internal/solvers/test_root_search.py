@@ -72,14 +72,15 @@ def random_searches(constrained):
             sign = 1.0 if errors[0] >= errors[1] else -1.0
             coefficients = np.array([[0.5, 0.5], [sign, -sign]])
         search = make_search(matrices, d, coefficients, constrained=constrained)
-        left, right = search.solve_at(0.0), search.solve_at(1.0)
+        left = search.solve_at(0.0)
+        right = search.solve_at(1.0)
         if left.residual > 0 > right.residual:
             search.refine_bracket(left, right)
             yield matrices, search
 
 
-@pytest.mark.parametrize(("constrained", "most"), [(False, 8), (True, 10)])
-def test_random_problems_are_closed_in_few_steps(constrained, most):
+@pytest.mark.parametrize(("constrained", "max_mean"), [(False, 8), (True, 10)])
+def test_random_problems_are_closed_in_few_steps(constrained, max_mean):
     counts = []
     for matrices, search in random_searches(constrained=constrained):
         errors = basis_errors(matrices, search.basis)
@@ -92,7 +93,7 @@ def test_random_problems_are_closed_in_few_steps(constrained, most):
         counts.append(search.n_eigenproblems)
     assert len(counts) >= 50
     assert max(counts) <= 14
-    assert np.mean(counts) <= most
+    assert np.mean(counts) <= max_mean
 
 
 def test_a_subspace_beyond_the_constraint_is_not_taken():
@@ -103,7 +104,7 @@ def test_a_subspace_beyond_the_constraint_is_not_taken():
 
 
 @pytest.mark.parametrize(
-    ("polygon", "left"),
+    ("polygon", "clipped"),
     [
         ([(2, -1), (-1, 2), (2, 2)], [(0, 1), (0, 2), (1, 0), (2, 0), (2, 2)]),
         ([(0, 0), (1, 0), (0, 1)], [(0, 0), (0, 1), (1, 0)]),
@@ -112,8 +113,8 @@ def test_a_subspace_beyond_the_constraint_is_not_taken():
         ([(-1, 1), (1, 1)], [(0, 1), (0, 1), (1, 1)]),
     ],
 )
-def test_a_polygon_loses_what_is_negative(polygon, left):
-    assert sorted(map(tuple, clip_to_quadrant(np.array(polygon, float)))) == left
+def test_polygons_are_clipped_to_the_quadrant(polygon, clipped):
+    assert sorted(map(tuple, clip_to_quadrant(np.array(polygon, float)))) == clipped
 
 
 # Data, components, criterion, and the most eigenproblems that a fit may take.
@@ -127,17 +128,17 @@ COUNTS = [
 
 
 @pytest.mark.counts
-@pytest.mark.parametrize(("name", "d", "criterion", "most"), COUNTS)
-def test_real_data_take_few_eigenproblems(name, d, criterion, most):
+@pytest.mark.parametrize(("name", "d", "criterion", "max_eigenproblems"), COUNTS)
+def test_real_data_take_few_eigenproblems(name, d, criterion, max_eigenproblems):
     rows = load(name)
     moments = GroupMoments.from_rows(rows.z_scored(ddof=0), rows.groups)
     solution = FairPCA(d, criterion=criterion, center="group").fit_moments(moments).solution_
     assert solution.status == "optimal"
     assert solution.trace[-1].n_eigenproblems <= solution.n_eigenproblems
-    assert 1 <= solution.n_eigenproblems <= most
+    assert 1 <= solution.n_eigenproblems <= max_eigenproblems
 
 
-def test_robust_error_gap_of_rows_far_from_zero():
+def test_the_bound_on_the_robust_error_gap_holds_far_from_zero():
     rng = np.random.default_rng(11)
     X = rng.standard_normal((5, 4)) + 1e6 * rng.standard_normal(4)
     fair = FairPCA(2, criterion=RobustErrorGap(), center="none")
@@ -149,10 +150,11 @@ def test_robust_error_gap_of_rows_far_from_zero():
 def test_a_large_penalty_of_low_rank_or_common_axes_ends_without_a_warning(seed):
     """A step's equations may be singular where groups share their axes or have few."""
     rng = np.random.default_rng(seed)
-    p, k = int(rng.integers(6, 20)), int(rng.integers(3, 5))
+    p = int(rng.integers(6, 20))
+    k = int(rng.integers(3, 5))
     axes = np.linalg.qr(rng.standard_normal((p, p)))[0]
     values = rng.uniform(0.1, 3, (k, p)) * (np.arange(p) < (p if seed % 2 else p // 3))
-    matrices = np.array([(axes * each) @ axes.T for each in values])
+    matrices = np.array([(axes * eigenvalues) @ axes.T for eigenvalues in values])
     matrices = (matrices + matrices.transpose(0, 2, 1)) / 2
     solution = DualNewton().solve(build_problem(matrices, 2, ErrorGap(256.0)), 1e-9)
     assert solution.lower_bound <= solution.objective
@@ -183,7 +185,7 @@ def difference_of(second_moments, basis):
 def test_every_point_of_the_edge_is_reached_without_leaving_it(n_fixed, n_tied, n_free):
     second_moments, leading, ends = make_tied_edge(n_tied, n_fixed, n_tied, n_free)
     assert leading.n_untied == n_fixed
-    low, high = (difference_of(second_moments, each) for each in ends)
+    low, high = (difference_of(second_moments, end) for end in ends)
     assert low < high
     for target in np.linspace(low, high, 11)[1:-1]:
         basis = GrassmannGeodesic(*ends[::-1]).find_root(
@@ -192,14 +194,14 @@ def test_every_point_of_the_edge_is_reached_without_leaving_it(n_fixed, n_tied, 
             1e-12,
         )
         np.testing.assert_allclose(basis.T @ basis, np.eye(n_fixed + n_free), atol=1e-12)
-        captured = second_moments.captured_variances(basis)
-        reached = captured @ [1, -1], captured.sum()
+        captured_variances = second_moments.captured_variances(basis)
+        reached = captured_variances @ [1, -1], captured_variances.sum()
         assert reached == pytest.approx((target, leading.eigenvalue_sum), abs=1e-10)
 
 
 def test_ends_of_the_edge_are_extreme():
     second_moments, leading, ends = make_tied_edge(1, 1, 4, 2)
-    low, high = (difference_of(second_moments, each) for each in ends)
+    low, high = (difference_of(second_moments, end) for end in ends)
     rng = np.random.default_rng(0)
     for _ in range(200):
         pick = leading.tied_vectors @ np.linalg.qr(rng.standard_normal((4, 2)))[0]
@@ -237,7 +239,7 @@ def test_it_leads_from_one_to_the_other_through_orthonormal_bases(p, d):
 
 
 @pytest.mark.parametrize("angle", [0.0, 1e-12, 1e-6, 1.0, np.pi / 2])
-def test_small_and_right_angles(angle):
+def test_geodesics_of_small_and_right_angles_are_accurate(angle):
     turn = random_basis(np.random.default_rng(0), 5, 5)
     first = turn[:, :2]
     last = np.column_stack([turn[:, 0], np.cos(angle) * turn[:, 1] + np.sin(angle) * turn[:, 2]])
@@ -246,8 +248,8 @@ def test_small_and_right_angles(angle):
     for share in SHARES:
         basis = path.basis_at(share)
         np.testing.assert_allclose(basis.T @ basis, np.eye(2), atol=1e-14)
-        moved = np.sin(share * angle)
-        np.testing.assert_allclose(np.linalg.norm(turn[:, 2] @ basis), moved, rtol=1e-3, atol=1e-15)
+        sine = np.sin(share * angle)
+        np.testing.assert_allclose(np.linalg.norm(turn[:, 2] @ basis), sine, rtol=1e-3, atol=1e-15)
 
 
 @pytest.mark.parametrize(("p", "d"), [(2, 1), (5, 2), (6, 5), (9, 4)])
@@ -260,13 +262,14 @@ def test_a_zero_is_found(p, d, seed):
     def captured_difference(basis):
         return float(np.vdot(basis, difference @ basis))
 
-    low, high = captured_difference(first), captured_difference(last)
+    low = captured_difference(first)
+    high = captured_difference(last)
     for share in (1e-6, 0.2, 0.9):
         level = low + share * (high - low)
-        turned = 1.0 if low > high else -1.0
+        sign = 1.0 if low > high else -1.0
         basis = GrassmannGeodesic(first, last).find_root(
-            lambda b, level=level, turned=turned: turned * (captured_difference(b) - level),
-            (turned * (low - level), turned * (high - level)),
+            lambda b, level=level, sign=sign: sign * (captured_difference(b) - level),
+            (sign * (low - level), sign * (high - level)),
             0.0,
         )
         np.testing.assert_allclose(basis.T @ basis, np.eye(d), atol=1e-14)
@@ -276,14 +279,15 @@ def test_a_zero_is_found(p, d, seed):
 
 
 def test_a_value_within_the_tolerance_ends_the_search():
-    path, calls = GrassmannGeodesic(*np.eye(2)[:, :, None]), []
+    path = GrassmannGeodesic(*np.eye(2)[:, :, None])
+    calls = []
 
     def function(basis):
         calls.append(basis)
         return float(basis[0, 0] ** 2 - 0.3)
 
-    for enough, most in ((0.5, 3), (1e-3, 12), (0.0, 60)):
+    for tolerance, max_calls in ((0.5, 3), (1e-3, 12), (0.0, 60)):
         calls.clear()
-        basis = path.find_root(function, (0.7, -0.3), enough)
-        assert abs(function(basis)) <= enough + 1e-15
-        assert len(calls) <= most + 1
+        basis = path.find_root(function, (0.7, -0.3), tolerance)
+        assert abs(function(basis)) <= tolerance + 1e-15
+        assert len(calls) <= max_calls + 1

@@ -7,14 +7,16 @@ from fairspan.solvers.two_groups.frontier import BoundaryPoint, Sector
 
 
 def point(angle: float, foot: list[float]) -> BoundaryPoint:
-    weights, errors = np.array([np.cos(angle), np.sin(angle)]), np.array(foot)
+    weights = np.array([np.cos(angle), np.sin(angle)])
+    errors = np.array(foot)
     return BoundaryPoint(angle, weights, np.eye(2)[:, :1], errors, errors)
 
 
 @pytest.mark.parametrize("size", [10.0, 1e13])
 def test_lines_cross_where_the_nearer_foot_says(size: float) -> None:
     # e_1 >= 1.26, and a line at -45 degrees through a point far out.
-    far, near = point(-np.pi / 4, [size, size]), point(0.0, [1.26, 0.8])
+    far = point(-np.pi / 4, [size, size])
+    near = point(0.0, [1.26, 0.8])
     sector = Sector.from_points(far, near)
     assert sector.corner is not None
     assert sector.corner[0] == pytest.approx(1.26, abs=1e-15)

@@ -34,7 +34,8 @@ def deviations(p: int, spectrum: str) -> FloatArray:
 
 def groups_of_rows(p: int, k: int, spectrum: str, n: int = 900) -> tuple[FloatArray, FloatArray]:
     """Return rows and groups: each group varies more along a feature of its own."""
-    rng, groups = np.random.default_rng(p + k), np.arange(n) % k
+    rng = np.random.default_rng(p + k)
+    groups = np.arange(n) % k
     rows = rng.standard_normal((n, p)) * deviations(p, spectrum)
     for group in range(k):
         rows[groups == group, group] *= 2 + group
@@ -47,7 +48,7 @@ def diagonal_moments(p: int, spectrum: str, share: float = 0.0) -> GroupMoments:
     variances[0, :3] += 4 + share
     variances[1, 2:5] += 5 - share
     turn = np.linalg.qr(np.random.default_rng(0).standard_normal((8, 8)))[0]
-    matrices = np.array([np.diag(each) for each in variances])
+    matrices = np.array([np.diag(diagonal) for diagonal in variances])
     # The two groups share no eigenvectors.
     matrices[1, :8, :8] = turn @ matrices[1, :8, :8] @ turn.T
     return GroupMoments.from_covariances(matrices)
@@ -64,8 +65,10 @@ def test_a_warm_start_ends_where_a_cold_one_does(p: int, spectrum: str) -> None:
     moments = diagonal_moments(p, spectrum)
     start = WarmStart(near.weights, near.components.T)
     cold, warm = (
-        fit_moments(moments, FitSettings.parse(3, "nash_welfare"), warm_start=each).certificate
-        for each in (None, start)
+        fit_moments(
+            moments, FitSettings.parse(3, "nash_welfare"), warm_start=warm_start
+        ).certificate
+        for warm_start in (None, start)
     )
     assert cold.status == warm.status == "optimal"
     assert warm.objective == pytest.approx(cold.objective, rel=1e-9)
@@ -111,7 +114,7 @@ def test_a_start_in_other_coordinates_is_refused() -> None:
         replace(problem, second_moments=DenseSecondMoments(np.array([np.eye(3)])))
 
 
-def test_a_start_along_axes_spans_what_they_see_of_it() -> None:
+def test_a_start_along_axes_spans_its_projection_onto_them() -> None:
     rng = np.random.default_rng(0)
     axes = np.linalg.qr(rng.standard_normal((6, 4)))[0]
     start = WarmStart(np.ones(1), axes @ np.eye(4)[:, 1:3])
@@ -125,10 +128,10 @@ def test_an_audit_fits_nash_welfare_again_in_many_features() -> None:
     rows, groups = groups_of_rows(500, 2, "decaying", n=600)
     model = FairPCA(3, criterion="nash_welfare").fit(rows, sensitive_features=groups)
     audit = fairspan.audit(model, rows, groups, folds=5)
-    assert np.isfinite([each.cross_fitted_loss for each in audit.models[0].groups]).all()
+    assert np.isfinite([group.cross_fitted_loss for group in audit.models[0].groups]).all()
 
 
-def fits_of(rows: FloatArray, groups: FloatArray, criterion: str, kind: str) -> FairPCA:
+def fit_criterion(rows: FloatArray, groups: FloatArray, criterion: str, kind: str) -> FairPCA:
     restriction = MeanParity() if kind == "restricted" else None
     model = FairPCA(3, criterion=criterion, restriction=restriction, tol=1e-6)
     return model.fit(
@@ -147,14 +150,14 @@ def test_every_criterion_is_fitted_again_in_many_features(
     rows, groups = groups_of_rows(p, 2, spectrum, n=200 if kind == "few rows" else 900)
     if kind == "sparse":
         rows[np.abs(rows) < 0.5 * rows.std(axis=0)] = 0.0
-    model = fits_of(rows, groups, criterion, kind)
+    model = fit_criterion(rows, groups, criterion, kind)
     audit = fairspan.audit(model, rows, groups, folds=5)
     reasons = [finding.message for finding in audit.findings if finding.code == "FS110"]
     if criterion == "equal_error" and reasons:
         # Without a part of the rows no subspace may have equal errors, as a fit of the rest says.
         assert all("smallest achievable gap" in reason for reason in reasons)
         return
-    assert np.isfinite([each.cross_fitted_loss for each in audit.models[0].groups]).all()
+    assert np.isfinite([group.cross_fitted_loss for group in audit.models[0].groups]).all()
     # A report solves for dozens of dimensions, from the weights of the one before.
     if kind == "plain" and (p == 500 or criterion == "nash_welfare"):
         path = tmp_path / "report.html"

@@ -43,12 +43,12 @@ def contents(folder):
 
 
 def test_written_files_are_read_back(archive):
-    found = read_thing(archive)
-    assert found.keys() == HEADER.keys() | ARRAYS.keys()
-    assert {name: found[name] for name in HEADER} == HEADER
+    record = read_thing(archive)
+    assert record.keys() == HEADER.keys() | ARRAYS.keys()
+    assert {name: record[name] for name in HEADER} == HEADER
     for name, array in ARRAYS.items():
-        np.testing.assert_array_equal(found[name], array)
-        assert found[name].dtype == array.dtype
+        np.testing.assert_array_equal(record[name], array)
+        assert record[name].dtype == array.dtype
 
 
 @pytest.mark.parametrize("name", ["plain", "with.dots.moments", "ends.npz", "spa ce", ".hidden"])
@@ -99,9 +99,10 @@ def test_a_header_that_is_no_document_is_refused(tmp_path, header):
 
 
 def test_a_file_cut_anywhere_is_refused(archive, tmp_path):
-    whole, part = archive.read_bytes(), tmp_path / "part"
-    for length in [*range(0, len(whole), 29), len(whole) - 1]:
-        part.write_bytes(whole[:length])
+    content = archive.read_bytes()
+    part = tmp_path / "part"
+    for length in [*range(0, len(content), 29), len(content) - 1]:
+        part.write_bytes(content[:length])
         with pytest.raises(CorruptFile, match="truncated"):
             read_thing(part)
 
@@ -111,24 +112,25 @@ def test_a_file_cut_anywhere_is_refused(archive, tmp_path):
     [(13, (0xFF,)), pytest.param(3, (0x01, 0x80, 0xFF), marks=pytest.mark.slow)],
 )
 def test_an_altered_byte_is_noticed_or_harmless(archive, tmp_path, step, flips):
-    whole, altered = archive.read_bytes(), tmp_path / "altered"
-    tried = noticed = 0
-    for position in range(0, len(whole), step):
+    content = archive.read_bytes()
+    altered_path = tmp_path / "altered"
+    n_tried = n_noticed = 0
+    for position in range(0, len(content), step):
         for flip in flips:
-            tried += 1
-            changed = bytearray(whole)
-            changed[position] ^= flip
-            altered.write_bytes(changed)
+            n_tried += 1
+            altered_content = bytearray(content)
+            altered_content[position] ^= flip
+            altered_path.write_bytes(altered_content)
             try:
-                found = read_thing(altered)
+                record = read_thing(altered_path)
             except CorruptFile:
-                noticed += 1
+                n_noticed += 1
                 continue
             # Padding and dates inside the archive carry no information.
-            assert {name: found[name] for name in HEADER} == HEADER
+            assert {name: record[name] for name in HEADER} == HEADER
             for name, array in ARRAYS.items():
-                np.testing.assert_array_equal(found[name], array)
-    assert noticed > tried / 2
+                np.testing.assert_array_equal(record[name], array)
+    assert n_noticed > n_tried / 2
 
 
 @pytest.mark.parametrize("start", [b"", b"PK\x03\x04", b"PK\x05\x06", b"\x93NUMPY", b"PAR1"])
@@ -141,10 +143,10 @@ def test_random_bytes_are_refused(tmp_path, start, length):
 
 
 def test_a_hidden_array_is_noticed(archive, tmp_path):
-    with zipfile.ZipFile(archive) as whole, zipfile.ZipFile(tmp_path / "less", "w") as less:
-        for name in whole.namelist():
+    with zipfile.ZipFile(archive) as source, zipfile.ZipFile(tmp_path / "less", "w") as target:
+        for name in source.namelist():
             if name != "ints.npy":
-                less.writestr(name, whole.read(name))
+                target.writestr(name, source.read(name))
     with pytest.raises(CorruptFile, match="header"):
         read_thing(tmp_path / "less")
 

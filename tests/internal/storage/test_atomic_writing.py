@@ -28,7 +28,7 @@ def test_nothing_is_readable_by_others_while_a_private_file_is_replaced(tmp_path
 
 
 @on_posix
-def test_a_file_that_is_being_written_is_not_taken_for_abandoned(tmp_path):
+def test_a_file_being_written_is_not_removed_as_abandoned(tmp_path):
     path = tmp_path / "out"
     with open_atomic(path) as slow:
         slow.write(b"slow")
@@ -42,10 +42,10 @@ class Interrupted(BaseException):
 
 
 @pytest.mark.parametrize(
-    ("kind", "told"), [(OSError, InvalidParameter), (Interrupted, Interrupted)]
+    ("kind", "error_class"), [(OSError, InvalidParameter), (Interrupted, Interrupted)]
 )
 @pytest.mark.parametrize("existing", [None, b"before"])
-def test_a_failed_write_leaves_no_trace(tmp_path, existing, kind, told):
+def test_a_failed_write_leaves_no_trace(tmp_path, existing, kind, error_class):
     path = tmp_path / "out"
     if existing is not None:
         path.write_bytes(existing)
@@ -53,12 +53,12 @@ def test_a_failed_write_leaves_no_trace(tmp_path, existing, kind, told):
     def fail_halfway():
         with open_atomic(path) as file:
             file.write(b"half of it")
-            (temporary,) = {*contents(tmp_path)} - {*before}
+            (temporary,) = {*contents(tmp_path)} - {*original_contents}
             assert re.fullmatch(r"\.out\.[0-9a-f]{16}\.tmp", temporary)
             raise kind(errno.ENOSPC, "disk full")
 
-    before = contents(tmp_path)
-    with pytest.raises(told):
+    original_contents = contents(tmp_path)
+    with pytest.raises(error_class):
         fail_halfway()
     assert contents(tmp_path) == ([] if existing is None else ["out"])
     assert existing is None or path.read_bytes() == existing

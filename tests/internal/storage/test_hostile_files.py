@@ -1,4 +1,4 @@
-"""Files that nobody's rows gave: each is refused, or read to finite moments."""
+"""Corrupt and forged files are refused, or read to finite moments."""
 
 import io
 import json
@@ -37,9 +37,9 @@ ARRAYS = {
 
 
 def assert_refused(path, load=fs.GroupMoments.load):
-    with pytest.raises(CorruptFile) as told:
+    with pytest.raises(CorruptFile) as error:
         load(path)
-    return str(told.value)
+    return str(error.value)
 
 
 HEADERS = {
@@ -123,7 +123,7 @@ def test_the_archive_without_changes_is_loaded(tmp_path):
 
 
 @pytest.mark.parametrize("case", HEADERS)
-def test_headers(tmp_path, case):
+def test_invalid_headers_are_refused(tmp_path, case):
     name, value, text = HEADERS[case]
     write_archive(tmp_path / "out", "moments", MOMENTS | {name: value}, ARRAYS)
     message = assert_refused(tmp_path / "out")
@@ -133,14 +133,14 @@ def test_headers(tmp_path, case):
 
 
 @pytest.mark.parametrize("case", NUMBERS)
-def test_arrays(tmp_path, case):
+def test_invalid_arrays_are_refused(tmp_path, case):
     name, value, message = NUMBERS[case]
     write_archive(tmp_path / "out", "moments", MOMENTS, ARRAYS | {name: value})
     assert message in assert_refused(tmp_path / "out")
 
 
-def test_a_missing_array(tmp_path):
-    arrays = {name: each for name, each in ARRAYS.items() if name != "weights"}
+def test_a_missing_array_is_refused(tmp_path):
+    arrays = {name: array for name, array in ARRAYS.items() if name != "weights"}
     write_archive(tmp_path / "out", "moments", MOMENTS, arrays)
     assert "weights is missing" in assert_refused(tmp_path / "out")
 
@@ -154,8 +154,8 @@ def npy(array):
 def npy_header(dtype, shape):
     """Return the header of an array file, without numbers."""
     file = io.BytesIO()
-    what = {"descr": dtype, "fortran_order": False, "shape": shape}
-    np.lib.format.write_array_header_1_0(file, what)
+    header = {"descr": dtype, "fortran_order": False, "shape": shape}
+    np.lib.format.write_array_header_1_0(file, header)
     return file.getvalue()
 
 
@@ -170,13 +170,13 @@ def write_members(path, members, compression=zipfile.ZIP_STORED):
             archive.writestr(name, content)
 
 
-def usual_members(**changed):
-    return [(f"{name}.npy", npy(each)) for name, each in (ARRAYS | changed).items()]
+def usual_members(**changes):
+    return [(f"{name}.npy", npy(array)) for name, array in (ARRAYS | changes).items()]
 
 
 @pytest.mark.filterwarnings("ignore:Duplicate name")
 @pytest.mark.parametrize("name", ["weights.npy", "header.npy"])
-def test_a_member_twice(tmp_path, name):
+def test_a_duplicated_member_is_refused(tmp_path, name):
     write_members(tmp_path / "out", [*usual_members(), (name, npy(np.ones(2)))])
     assert f"{name} is duplicated" in assert_refused(tmp_path / "out")
 
@@ -205,22 +205,22 @@ def test_a_compressed_member_is_none_of_ours(tmp_path):
 
 
 @pytest.mark.parametrize("shape", [(2, 10**12), (2**62, 6), (10**6, 10**6, 10**6), (-2, -6)])
-def test_a_shape_that_the_file_has_no_room_for_is_not_made(tmp_path, shape):
-    members = [each for each in usual_members() if each[0] != "triangles.npy"]
+def test_a_shape_larger_than_the_file_is_not_allocated(tmp_path, shape):
+    members = [member for member in usual_members() if member[0] != "triangles.npy"]
     write_members(tmp_path / "out", [*members, ("triangles.npy", npy_header("<f8", shape))])
     message = assert_refused_in_little_memory(tmp_path / "out")
     assert "triangles" in message
 
 
-def test_members_that_overlap(tmp_path):
+def test_overlapping_members_are_refused(tmp_path):
     path = tmp_path / "out"
     write_members(path, usual_members(means=np.zeros((2, 3)), triangles=np.zeros((2, 6))))
     with zipfile.ZipFile(path) as archive:
         size = archive.getinfo("triangles.npy").file_size
-    whole = bytearray(path.read_bytes())
-    place = whole.rindex(b"triangles.npy") - 46  # in the table of contents
-    whole[place + 20 : place + 28] = 2 * (size + 10**8).to_bytes(4, "little")
-    path.write_bytes(whole)
+    content = bytearray(path.read_bytes())
+    place = content.rindex(b"triangles.npy") - 46  # in the table of contents
+    content[place + 20 : place + 28] = 2 * (size + 10**8).to_bytes(4, "little")
+    path.write_bytes(content)
     assert "bytes in a file of" in assert_refused(path)
 
 
@@ -316,7 +316,7 @@ def test_the_model_that_these_vary_is_loaded_and_shown(tmp_path):
 
 
 @pytest.mark.parametrize("case", CLAIMS)
-def test_claims_of_a_wrong_type(tmp_path, case):
+def test_claims_of_a_wrong_type_are_refused(tmp_path, case):
     name, value = CLAIMS[case]
     write_model(tmp_path / "out", CERTIFICATE | {name: value})
     message = assert_refused(tmp_path / "out", fs.FairSubspace.load)
@@ -324,16 +324,18 @@ def test_claims_of_a_wrong_type(tmp_path, case):
 
 
 @pytest.mark.slow
-def test_claims_that_are_missing_or_unknown(tmp_path):
+def test_missing_and_unknown_claims_are_refused(tmp_path):
     step = STEP | {"weights": [0.5, 0.5]}
-    for place, whole in (("", CERTIFICATE), (".steps[0]", step), (".prefixes[0]", step)):
-        changed = [(name, {each: whole[each] for each in whole if each != name}) for name in whole]
-        for name, other in [*changed, ("more", whole | {"more": 1})]:
+    for place, record in (("", CERTIFICATE), (".steps[0]", step), (".prefixes[0]", step)):
+        changed_records = [
+            (name, {claim: record[claim] for claim in record if claim != name}) for name in record
+        ]
+        for name, other in [*changed_records, ("more", record | {"more": 1})]:
             nested = CERTIFICATE | {place[1:-3]: [other]} if place else other
             write_model(tmp_path / "out", nested)
             message = assert_refused(tmp_path / "out", fs.FairSubspace.load)
-            found = "unknown" if name == "more" else "missing"
-            assert f"certificate{place}.{name} is {found}" in message
+            fault = "unknown" if name == "more" else "missing"
+            assert f"certificate{place}.{name} is {fault}" in message
 
 
 MODELS = {
@@ -364,7 +366,7 @@ MODELS = {
 
 
 @pytest.mark.parametrize("case", MODELS)
-def test_models(tmp_path, case):
+def test_invalid_models_are_refused(tmp_path, case):
     header, arrays, message = MODELS[case]
     write_model(tmp_path / "out", None, header, **arrays)
     assert message in assert_refused(tmp_path / "out", fs.FairSubspace.load)
@@ -404,9 +406,11 @@ def test_moments_of_hard_rows_are_loaded_bit_for_bit(tmp_path, kind, weighted, s
         X[0] = 1.0
         X = scipy.sparse.csr_array(X)
     moments = fs.GroupMoments.from_rows(X, labels, weights if weighted else None)
-    for each in (moments, moments + moments, moments.divided_by(np.full(6, 1e-3))):
-        each.save(tmp_path / "out")
-        assert fs.GroupMoments.load(tmp_path / "out").scatters.tobytes() == each.scatters.tobytes()
+    for original in (moments, moments + moments, moments.divided_by(np.full(6, 1e-3))):
+        original.save(tmp_path / "out")
+        assert (
+            fs.GroupMoments.load(tmp_path / "out").scatters.tobytes() == original.scatters.tobytes()
+        )
 
 
 CRITERIA = ["minimax_loss", "total_error", "robust_error_gap", "error_gap"]
@@ -434,14 +438,14 @@ def test_a_spoilt_model_is_refused_or_is_the_same_when_saved_again(tmp_path, mod
     content = data.draw(st.sampled_from(models))
     (tmp_path / "model").write_bytes(data.draw(corrupted_archive(content)))
     with accept_or_refuse():
-        loaded = fs.FairSubspace.load(tmp_path / "model")
-        repr(loaded), loaded._repr_html_()
-        loaded.save(tmp_path / "again")
-        again = fs.FairSubspace.load(tmp_path / "again")
-        np.testing.assert_array_equal(again.components, loaded.components)
-        np.testing.assert_array_equal(again.mean, loaded.mean)
-        fs.verify(loaded, honest_moments())
-        loaded.transform(np.eye(4))
+        model = fs.FairSubspace.load(tmp_path / "model")
+        repr(model), model._repr_html_()
+        model.save(tmp_path / "again")
+        reloaded = fs.FairSubspace.load(tmp_path / "again")
+        np.testing.assert_array_equal(reloaded.components, model.components)
+        np.testing.assert_array_equal(reloaded.mean, model.mean)
+        fs.verify(model, honest_moments())
+        model.transform(np.eye(4))
     assert {path.name for path in tmp_path.iterdir()} <= {"model", "again"}
 
 
@@ -451,14 +455,14 @@ def test_a_spoilt_model_is_refused_or_is_the_same_when_saved_again(tmp_path, mod
 )
 def test_spoilt_moments_are_refused_or_give_a_certificate_that_holds(content, criterion):
     with accept_or_refuse():
-        loaded = fs.GroupMoments.from_bytes(content)
-        again = fs.GroupMoments.from_bytes(loaded.to_bytes())
-        np.testing.assert_array_equal(again.scatters, loaded.scatters)
-        assert list(again.labels) == list(loaded.labels)
-        assert np.isfinite(loaded.means).all()
-        fair = fs.FairPCA(1, criterion=criterion).fit_moments(loaded)
-        assert fs.verify(fair, loaded).holds
-        assert (loaded + honest_moments()).counts.sum() == loaded.counts.sum() + 40
+        moments = fs.GroupMoments.from_bytes(content)
+        reloaded = fs.GroupMoments.from_bytes(moments.to_bytes())
+        np.testing.assert_array_equal(reloaded.scatters, moments.scatters)
+        assert list(reloaded.labels) == list(moments.labels)
+        assert np.isfinite(moments.means).all()
+        fair = fs.FairPCA(1, criterion=criterion).fit_moments(moments)
+        assert fs.verify(fair, moments).holds
+        assert (moments + honest_moments()).counts.sum() == moments.counts.sum() + 40
 
 
 FRAME = pd.DataFrame(np.random.default_rng(0).standard_normal((40, 4)), columns=list("wxyz"))
@@ -487,13 +491,13 @@ def write_file(suffix):
 
 def check_sound(moments):
     assert np.isfinite(moments.means).all()
-    again = GroupMoments.from_bytes(moments.to_bytes())
-    np.testing.assert_array_equal(again.scatters, moments.scatters)
+    reloaded = GroupMoments.from_bytes(moments.to_bytes())
+    np.testing.assert_array_equal(reloaded.scatters, moments.scatters)
 
 
 @pytest.mark.parametrize(
     "suffix",
-    ["csv", *(pytest.param(each, marks=pytest.mark.slow) for each in ("parquet", "arrow"))],
+    ["csv", *(pytest.param(suffix, marks=pytest.mark.slow) for suffix in ("parquet", "arrow"))],
 )
 @given(data=st.data())
 def test_a_spoilt_table_is_refused_or_read(tmp_path, suffix, data):
