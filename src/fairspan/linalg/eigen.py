@@ -384,10 +384,14 @@ class EigenCache:
     ----------
     matrices : (k, p, p) array
         S_g, symmetric.
+    keeps_all : bool
+        Whether to keep all eigenvectors where the leading ones take a full decomposition, so that
+        other numbers of them, and sums of the other eigenvalues, take none. They need more memory.
     """
 
-    def __init__(self, matrices: FloatArray) -> None:
+    def __init__(self, matrices: FloatArray, *, keeps_all: bool = False) -> None:
         self._matrices = matrices
+        self._keeps_all = keeps_all
         self._is_small = matrices.shape[1] <= _MAX_SMALL_FEATURES
         self._cache: dict[tuple[bytes, int | None], LeadingSubspace | Eigendecomposition] = {}
         self._n_entries = 0  # of all cached eigenvectors
@@ -424,7 +428,8 @@ class EigenCache:
 
     def leading(self, weights: FloatArray, n_components: int, tie_tol: float) -> LeadingSubspace:
         """Return the leading eigenvectors of a mixture, with ties within the tolerance."""
-        if self._is_small:
+        is_full = n_components >= _MAX_PARTIAL_RATIO * self._matrices.shape[1]
+        if self._is_small or (self._keeps_all and is_full):
             return self.decomposition(weights).leading(n_components, tie_tol)
         # A cached subspace has no tied vectors, which a gap within the tolerance would need.
         cached = self._cache.get((weights.tobytes(), n_components))

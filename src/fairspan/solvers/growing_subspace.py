@@ -264,7 +264,7 @@ class _SubspaceSearch:
     def _misses_any(self, space: SearchSubspace, mixtures: list[FloatArray], goal: float) -> bool:
         """Whether W is estimated to miss too much of one of the mixtures."""
         estimates = [
-            space.project_mixture(weights).missing_sum_estimate(self.n_components)
+            space.project_on_ritz_vectors(weights).missing_sum_estimate(self.n_components)
             for weights in mixtures
         ]
         return any(missing > _LIMITS.safety_factor * goal for missing in estimates)
@@ -451,7 +451,7 @@ class _SubspaceSearch:
         """
         target = _LIMITS.safety_factor * goal
         estimates = [
-            (space.project_mixture(weights).missing_sum_estimate(self.n_components), weights)
+            (space.project_on_ritz_vectors(weights).missing_sum_estimate(self.n_components), weights)
             for weights in mixtures
         ]
         insufficient = [(missing, weights) for missing, weights in estimates if missing > target]
@@ -506,7 +506,7 @@ class _SubspaceSearch:
             self.n_eigenproblems += 1
             approximation = self.second_moments.approximate_leading(weights, self.n_components)
             max_sum = approximation.leading.eigenvalue_sum + approximation.sum_error
-            ritz_sum = space.project_mixture(weights).ritz_sum(self.n_components)
+            ritz_sum = space.project_on_ritz_vectors(weights).ritz_sum(self.n_components)
             missing = max(max_sum - ritz_sum, 0.0)
             space.projected_moments.missing_sums[weights.tobytes()] = missing
             if missing > goal:
@@ -528,7 +528,7 @@ class _SubspaceSearch:
         # The cache holds the groups' own second moments, with unit weights. The record above is in
         # units of the criterion, like `optima_missing`.
         for weights in np.eye(self.problem.n_groups):
-            values = space.project_mixture(weights).leading.eigenvalues
+            values = space.project_on_ritz_vectors(weights).leading.eigenvalues
             vectors = space.ritz_vectors(weights)
             # Only equal values count as ties.
             optimum = LeadingSubspace.from_eigenpairs(
