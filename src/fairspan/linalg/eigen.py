@@ -428,13 +428,14 @@ class EigenCache:
 
     def leading(self, weights: FloatArray, n_components: int, tie_tol: float) -> LeadingSubspace:
         """Return the leading eigenvectors of a mixture, with ties within the tolerance."""
-        is_full = n_components >= _MAX_PARTIAL_RATIO * self._matrices.shape[1]
-        if self._is_small or (self._keeps_all and is_full):
+        if self._is_small:
             return self.decomposition(weights).leading(n_components, tie_tol)
         # A cached subspace has no tied vectors, which a gap within the tolerance would need.
         cached = self._cache.get((weights.tobytes(), n_components))
         if isinstance(cached, LeadingSubspace) and cached.gap > tie_tol:
             return cached
+        if self._keeps_all and n_components >= _MAX_PARTIAL_RATIO * self._matrices.shape[1]:
+            return self.decomposition(weights).leading(n_components, tie_tol)
         if decomposition := self.cheap_decomposition(weights):
             return decomposition.leading(n_components, tie_tol)
         subspace = leading_subspace(self.mixture(weights), n_components, tie_tol)

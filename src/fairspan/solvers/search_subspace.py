@@ -41,6 +41,9 @@ class _ProjectedMoments(DenseSecondMoments):
     """
 
     missing_sums: dict[bytes, float] = field(default_factory=dict)
+    _smallest_sums: dict[tuple[bytes, int], SmallestEigenvalueSum] = field(
+        default_factory=dict, repr=False
+    )
 
     @cached_property
     def eigen_cache(self) -> EigenCache:
@@ -55,7 +58,11 @@ class _ProjectedMoments(DenseSecondMoments):
         Value minus rounding error is then a lower bound on the sum in all p features. A mixture
         without a recorded missing sum counts as missing nothing.
         """
-        smallest = super().smallest_eigenvalue_sum(weights, n_components)
+        # The bound is evaluated before and after the missing sum is known.
+        key = weights.tobytes(), n_components
+        if key not in self._smallest_sums:
+            self._smallest_sums[key] = super().smallest_eigenvalue_sum(weights, n_components)
+        smallest = self._smallest_sums[key]
         missing = self.missing_sums.get(weights.tobytes(), 0.0)
         return smallest._replace(rounding_error=smallest.rounding_error + missing)
 
@@ -138,6 +145,27 @@ class SearchSubspace:
             images=np.concatenate([self.images, images], axis=2),
             compressed=compressed,
         )
+
+    def inherit_ritz_vectors(
+        self, smaller: "SearchSubspace", weights: FloatArray, n_components: int
+    ) -> None:
+        """Keep the Ritz vectors of a mixture within the subspace of which this is an expansion.
+
+        If they miss little of the mixture, its eigenproblem within this subspace need not be
+        solved. The bound of what they miss holds for this subspace, which misses no more.
+        """
+        key = weights.tobytes()
+        self._ritz_mixtures[key] = smaller.project_on_ritz_vectors(weights)
+        self._ritz_images[key] = smaller._ritz_vectors_and_image(weights)
+        leading = smaller._leading(weights)
+        # The basis begins with that of the smaller subspace.
+        n_new = self.basis.shape[1] - smaller.basis.shape[1]
+        coordinates = np.pad(leading.vectors, [(0, n_new), (0, 0)])
+        for n in (n_components, len(leading.eigenvalues)):
+            self.projected_moments.eigen_cache.add(
+                weights,
+                LeadingSubspace.from_eigenpairs(leading.eigenvalues, coordinates, n, tolerance=0.0),
+            )
 
     def project_mixture(self, weights: FloatArray) -> ProjectedMixture:
         """Projection of the mixture sum_g weights_g S_g, computed once."""
