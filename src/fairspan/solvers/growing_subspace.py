@@ -70,9 +70,9 @@ class _SearchLimits:
     max_new_mixtures : int
         Mixtures added per round; the robust error gap depends on dozens.
     max_residual_ratio : float
-        If matrices miss at most this many times the target of a mixture, its residuals are added
-        instead of its leading eigenvectors, which take an eigenproblem: measured, they reduce what
-        is missing to a hundredth.
+        If W misses at most this many times the target of a mixture, its residuals are added instead
+        of its leading eigenvectors, which take an eigenproblem. Measured, residuals reduce what is
+        missing to a hundredth.
     """
 
     max_refining_rounds: int = 8
@@ -464,9 +464,10 @@ class _SubspaceSearch:
             The second moments are matrices, and it cannot be proven that little is missing.
         """
         target = _LIMITS.safety_factor * goal
+        projected = [space.project_on_ritz_vectors(weights) for weights in mixtures]
         estimates = [
-            (space.project_on_ritz_vectors(weights).missing_sum_estimate(self.n_components), weights)
-            for weights in mixtures
+            (mixture.missing_sum_estimate(self.n_components), mixture.weights)
+            for mixture in projected
         ]
         insufficient = [(missing, weights) for missing, weights in estimates if missing > target]
         insufficient.sort(key=lambda pair: -pair[0])
@@ -482,7 +483,7 @@ class _SubspaceSearch:
         expanded = space.expand(np.hstack([residuals, *columns]))
         # The same object if the columns add nothing.
         if expanded is not space:
-            if self.is_dense:
+            if self.is_dense and expanded.is_large:
                 for missing, weights in estimates:
                     if missing <= target:
                         expanded.inherit_ritz_vectors(space, weights, self.n_components)

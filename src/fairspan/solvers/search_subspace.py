@@ -1,6 +1,6 @@
 """Search subspace W with the second moments projected onto it."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import numpy as np
@@ -92,6 +92,7 @@ class SearchSubspace:
     compressed: FloatArray
     _mixtures: dict[bytes, ProjectedMixture] = field(default_factory=dict, repr=False)
     _ritz_mixtures: dict[bytes, ProjectedMixture] = field(default_factory=dict, repr=False)
+    _inherited: dict[bytes, LeadingSubspace] = field(default_factory=dict, repr=False)
     _ritz_images: dict[bytes, tuple[FloatArray, FloatArray]] = field(
         default_factory=dict, repr=False
     )
@@ -112,6 +113,12 @@ class SearchSubspace:
         if (outside <= CANCELLATION_RATIO * self.full_moments.traces).any():
             outside = self.full_moments.residual_variances(self.basis)
         return _ProjectedMoments(self.compressed, outside)
+
+    @property
+    def is_large(self) -> bool:
+        """Whether what each mixture misses is proven separately, for its Ritz vectors."""
+        p, m = self.basis.shape
+        return bool(m > _MAX_JOINT_RATIO * p)
 
     def expand(self, columns: FloatArray) -> "SearchSubspace":
         """Return the subspace extended by (p, r) columns; the same object if they add nothing.
@@ -152,8 +159,10 @@ class SearchSubspace:
         """Keep the Ritz vectors of a mixture within the subspace of which this is an expansion.
 
         If they miss little of the mixture, its eigenproblem within this subspace need not be
-        solved. The bound of what they miss holds for this subspace, which misses no more.
+        solved. Only large subspaces inherit: there what is missing is proven for the Ritz vectors,
+        whatever else the subspace contains.
         """
+        assert self.is_large
         key = weights.tobytes()
         self._ritz_mixtures[key] = smaller.project_on_ritz_vectors(weights)
         self._ritz_images[key] = smaller._ritz_vectors_and_image(weights)
@@ -161,6 +170,7 @@ class SearchSubspace:
         # The basis begins with that of the smaller subspace.
         n_new = self.basis.shape[1] - smaller.basis.shape[1]
         coordinates = np.pad(leading.vectors, [(0, n_new), (0, 0)])
+        self._inherited[key] = replace(leading, vectors=coordinates)
         for n in (n_components, len(leading.eigenvalues)):
             self.projected_moments.eigen_cache.add(
                 weights,
@@ -206,6 +216,9 @@ class SearchSubspace:
 
     def _leading(self, weights: FloatArray) -> LeadingSubspace:
         """Leading eigenpairs of the projected mixture: Ritz values, and vectors in W."""
+        inherited = self._inherited.get(weights.tobytes())
+        if inherited is not None:
+            return inherited
         n = min(self.n_ritz, self.basis.shape[1])
         return self.projected_moments.leading(weights, n)
 
@@ -296,14 +309,12 @@ class SearchSubspace:
         """
         d = n_components
         missing_sums = dict.fromkeys([weights.tobytes() for weights in mixtures], np.inf)
-        if self.basis.shape[1] <= _MAX_JOINT_RATIO * len(self.basis):
+        if not self.is_large:
             missing_sums |= self._prove_jointly(mixtures, d, goal)
         for weights in mixtures:
             key = weights.tobytes()
             if missing_sums[key] > goal:
-                missing_sums[key] = min(
-                    missing_sums[key], self._prove_separately(weights, d, goal)
-                )
+                missing_sums[key] = min(missing_sums[key], self._prove_separately(weights, d, goal))
         return missing_sums
 
     def _prove_jointly(
