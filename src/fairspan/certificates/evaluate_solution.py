@@ -43,6 +43,7 @@ def evaluate_solution(
     tol: float,
     lower_bound: float | None = None,
     tolerance_factor: float = 1.0,
+    known_errors: tuple[FloatArray, FloatArray] | None = None,
 ) -> Certificate:
     """Evaluate objective, bound and status of a subspace, for fits and for verification alike.
 
@@ -65,6 +66,8 @@ def evaluate_solution(
     tolerance_factor : float
         Factor on tolerance and resolution up to which a gap counts as closed; above 1 in a
         verification, whose rounding errors differ from those of the fit.
+    known_errors : tuple of two (k,) arrays, optional
+        Errors of the basis, and bounds on their rounding errors, if they are known already.
 
     Returns
     -------
@@ -74,7 +77,7 @@ def evaluate_solution(
     """
     proof = proof if isinstance(proof, Proof) else Proof(proof)
     criterion = problem.criterion
-    errors, error_rounding = errors_and_rounding(problem, basis)
+    errors, error_rounding = known_errors or errors_and_rounding(problem, basis)
     gap = _measure_gap(problem, basis, proof, errors, error_rounding, lower_bound)
     violation = max(criterion.constraint_violation(errors), 0.0)
     is_within_limit = problem.limit is None or is_feasible(problem.limit, basis)
@@ -233,7 +236,16 @@ def rotate_to_principal_axes(problem: Problem, basis: FloatArray) -> FloatArray:
         axes = graded_eigh(pooled, max_deflated=len(pooled) - 1).vectors
     largest_first = axes[:, ::-1]
     rotated = basis[:, has_unit_length] @ largest_first
-    # Products leave the columns orthonormal to about ten rounding errors, which shows in the errors
-    # where little variance is lost. One Newton step reduces this to a single one.
-    rotated -= rotated @ (rotated.T @ rotated - np.eye(rotated.shape[1])) / 2
-    return normalize_signs(np.hstack([rotated, basis[:, ~has_unit_length]]))
+    return normalize_signs(reorthonormalize(np.hstack([rotated, basis[:, ~has_unit_length]])))
+
+
+def reorthonormalize(basis: FloatArray) -> FloatArray:
+    """Correct columns of unit length, which products leave orthonormal to about ten roundings.
+
+    This would show in errors where little variance is lost. One Newton step reduces it to a single
+    rounding. Shorter columns, of the basis of a soft projection, are unchanged and come last.
+    """
+    has_unit_length = np.linalg.norm(basis, axis=0) >= 1 - SUM_ROUNDING
+    unit = basis[:, has_unit_length]
+    corrected = unit - unit @ (unit.T @ unit - np.eye(unit.shape[1])) / 2
+    return np.hstack([corrected, basis[:, ~has_unit_length]])

@@ -20,7 +20,7 @@ from fairspan.typing import FloatArray
 # LAPACK's partial decomposition (evr) is faster than the full one from this many features on, and
 # up to this ratio of computed eigenvectors to features.
 _MIN_PARTIAL_FEATURES = 40
-_MAX_PARTIAL_RATIO = 0.2
+MAX_PARTIAL_RATIO = 0.2
 # Number of features from which multithreading pays off.
 _MIN_THREADED_FEATURES = 1000
 # Loadings within this relative distance of the largest count as tied with it, so that the sign of
@@ -172,7 +172,7 @@ def leading_subspace(
         # All directions are tied.
         return LeadingSubspace.from_eigenpairs(np.zeros(p), np.eye(p), d, tie_tol)
     # A partial decomposition is faster only for few eigenvectors of a large matrix.
-    if d < _MAX_PARTIAL_RATIO * p and p >= _MIN_PARTIAL_FEATURES:
+    if d < MAX_PARTIAL_RATIO * p and p >= _MIN_PARTIAL_FEATURES:
         # Eigenvalue d + 1 shows whether there is a tie at d.
         is_threaded = p >= _MIN_THREADED_FEATURES
         with limit_blas_threads("scipy") if is_threaded else nullcontext():

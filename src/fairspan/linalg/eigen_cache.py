@@ -9,7 +9,12 @@ from typing import cast
 
 import numpy as np
 
-from fairspan.linalg.eigen import Eigendecomposition, LeadingSubspace, leading_subspace
+from fairspan.linalg.eigen import (
+    MAX_PARTIAL_RATIO,
+    Eigendecomposition,
+    LeadingSubspace,
+    leading_subspace,
+)
 from fairspan.linalg.rounding import EIGENVALUE_ROUNDING
 from fairspan.typing import FloatArray
 
@@ -28,10 +33,14 @@ class EigenCache:
     ----------
     matrices : (k, p, p) array
         S_g, symmetric.
+    keeps_all : bool
+        Whether to keep all eigenvectors where the leading ones take a full decomposition, so that
+        other numbers of them, and sums of the other eigenvalues, take none. They need more memory.
     """
 
-    def __init__(self, matrices: FloatArray) -> None:
+    def __init__(self, matrices: FloatArray, *, keeps_all: bool = False) -> None:
         self._matrices = matrices
+        self._keeps_all = keeps_all
         self._is_small = matrices.shape[1] <= _MAX_SMALL_FEATURES
         self._cache: dict[tuple[bytes, int | None], LeadingSubspace | Eigendecomposition] = {}
         self._n_entries = 0  # of all cached eigenvectors
@@ -74,6 +83,8 @@ class EigenCache:
         cached = self._cache.get((weights.tobytes(), n_components))
         if isinstance(cached, LeadingSubspace) and cached.gap > tie_tol:
             return cached
+        if self._keeps_all and n_components >= MAX_PARTIAL_RATIO * self._matrices.shape[1]:
+            return self.decomposition(weights).leading(n_components, tie_tol)
         if decomposition := self.cheap_decomposition(weights):
             return decomposition.leading(n_components, tie_tol)
         subspace = leading_subspace(self.mixture(weights), n_components, tie_tol)

@@ -138,11 +138,16 @@ def _axes_by_cholesky_qr(
     if orthogonality_loss > _MAX_CHOLQR_LOSS:
         # Second round: orthonormalize the axes of the first, formed block by block.
         # `axes_gram` gets their lower triangle of products.
-        axes_gram = np.zeros_like(gram)
+        axes_gram = np.zeros(gram.shape, order="F")
+        # Products with it make rows of unit length, too. BLAS copies no array in this order.
+        scaled_inverse = np.asfortranarray(inverse / row_norms)
         for _, block in distinct.blocks():
-            unit_rows = block[1:] / row_norms[:, None]
-            axes = blas.dtrmm(1.0, inverse, unit_rows.T, side=1, lower=1, trans_a=1, overwrite_b=1)
-            axes_gram += blas.dsyrk(1.0, axes, trans=1, lower=1)
+            axes = blas.dtrmm(
+                1.0, scaled_inverse, block[1:].T, side=1, lower=1, trans_a=1, overwrite_b=1
+            )
+            axes_gram = blas.dsyrk(
+                1.0, axes, beta=1.0, c=axes_gram, trans=1, lower=1, overwrite_c=1
+            )
         second_factor, second_inverse = _cholesky_with_inverse(axes_gram)
         lower = lower @ second_factor
         inverse = second_inverse @ inverse

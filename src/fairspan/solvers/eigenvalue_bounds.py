@@ -170,29 +170,6 @@ class ProjectedMixture:
         rounding = EPS * float(values[0]) + _TINY
         return max(eigenvalue_d - margin, negligible, rounding)
 
-    def restrict_to_leading(self) -> "ProjectedMixture":
-        """Return the projection of the mixture onto the leading Ritz vectors only.
-
-        Ritz vectors are the eigenvectors of the mixture within its subspace. The others may have
-        large residuals, which would make bounds loose.
-        """
-        values = self.leading.eigenvalues
-        ritz_coordinates = self.leading.vectors
-        n = len(values)
-        n_excluded = len(ritz_coordinates) - n
-        # In the basis of the Ritz vectors the projected mixture is diagonal, and they are unit
-        # vectors. Of the leading subspace only values and vectors are used: no ties, and no gap.
-        leading = LeadingSubspace(
-            values, np.eye(n), n_untied=n, tied_vectors=ritz_coordinates[:, :0], gap=0.0
-        )
-        return ProjectedMixture(
-            self.weights,
-            compressed=np.diag(values),
-            residual_gram=ritz_coordinates.T @ self.residual_gram @ ritz_coordinates,
-            complement_dim=self.complement_dim + n_excluded,
-            leading=leading,
-        )
-
     def top_sum_excess(self, n_components: int, complement_bound: float) -> float:
         """Upper bound on t_d(M) - t_d(H), given an upper bound on the complement eigenvalues.
 

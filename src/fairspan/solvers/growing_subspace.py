@@ -18,8 +18,10 @@ from typing import cast
 import numpy as np
 
 from fairspan.certificates.certificate import Certificate
+from fairspan.certificates.certificate_parts import RunRecord
 from fairspan.certificates.eigensolver import OPTIMA_TOL, Eigensolver
-from fairspan.certificates.evaluate_solution import certify
+from fairspan.certificates.error_rounding import errors_and_rounding
+from fairspan.certificates.evaluate_solution import evaluate_solution, reorthonormalize
 from fairspan.certificates.proofs import SupportingLinesProof
 from fairspan.certificates.status import Status
 from fairspan.errors import IncompatibleParameters
@@ -29,6 +31,7 @@ from fairspan.moments.projector import Projector
 from fairspan.problem.criteria.equal_error import EqualError
 from fairspan.problem.problem import Problem
 from fairspan.problem.reduction import Reduction
+from fairspan.problem.warm_start import WarmStart
 from fairspan.solvers.search_subspace import IterativeMoments, SearchSubspace
 from fairspan.solvers.solver import Solver
 from fairspan.solvers.support import run_solver
@@ -66,6 +69,10 @@ class _SearchLimits:
         Relative step over which the slope of the bound is estimated.
     max_new_mixtures : int
         Mixtures added per round; the robust error gap depends on dozens.
+    max_residual_ratio : float
+        If W misses at most this many times the target of a mixture, its residuals are added instead
+        of its leading eigenvectors, which take an eigenproblem. Measured, residuals reduce what is
+        missing to a hundredth.
     """
 
     max_refining_rounds: int = 8
@@ -78,6 +85,7 @@ class _SearchLimits:
     initial_mixture_tol: float = 1e-6
     slope_step: float = 1e-3
     max_new_mixtures: int = 4
+    max_residual_ratio: float = 30.0
 
 
 _LIMITS = _SearchLimits()
@@ -185,6 +193,8 @@ class _SubspaceSearch:
         # Bound on the part that W misses of the d largest eigenvalues of any group, summed, without
         # the restriction; losses refer to these sums.
         self.optima_missing = 0.0
+        # Dual weights of the last solution within W.
+        self.weights: FloatArray | None = None
 
     def run(self) -> Certificate:
         """Solve within W and expand it until nothing relevant is missing.
@@ -255,16 +265,20 @@ class _SubspaceSearch:
             second_moments=space.projected_moments,
             criterion=self.problem.criterion.with_defaults(self.problem),
         )
+        # Within an expanded W, weights change little.
+        if self.problem.n_groups == 2 and self.weights is not None:
+            inside = replace(inside, warm_start=WarmStart(self.weights))
         solution = run_solver(
             self.solver, inside, _LIMITS.inner_gap_fraction * self.tol, self.random_state
         )
         self.n_eigenproblems += solution.n_eigenproblems
+        self.weights = solution.weights
         return Reduction(inside, space.basis), solution
 
     def _misses_any(self, space: SearchSubspace, mixtures: list[FloatArray], goal: float) -> bool:
         """Whether W is estimated to miss too much of one of the mixtures."""
         estimates = [
-            space.project_mixture(weights).missing_sum_estimate(self.n_components)
+            space.project_on_ritz_vectors(weights).missing_sum_estimate(self.n_components)
             for weights in mixtures
         ]
         return any(missing > _LIMITS.safety_factor * goal for missing in estimates)
@@ -450,14 +464,18 @@ class _SubspaceSearch:
             The second moments are matrices, and it cannot be proven that little is missing.
         """
         target = _LIMITS.safety_factor * goal
+        projected = [space.project_on_ritz_vectors(weights) for weights in mixtures]
         estimates = [
-            (space.project_mixture(weights).missing_sum_estimate(self.n_components), weights)
-            for weights in mixtures
+            (mixture.missing_sum_estimate(self.n_components), mixture.weights)
+            for mixture in projected
         ]
         insufficient = [(missing, weights) for missing, weights in estimates if missing > target]
         insufficient.sort(key=lambda pair: -pair[0])
         columns = []
         for missing, weights in insufficient[: _LIMITS.max_new_mixtures]:
+            if self.is_dense and missing <= _LIMITS.max_residual_ratio * target:
+                columns.append(space.ritz_residuals(weights)[:, : self.n_components])
+                continue
             # Far more accurate than W, but no more than the goal requires.
             sum_tol = max(_LIMITS.initial_mixture_tol * missing, target / 4)
             # Warm-started with what W contains of the eigenvectors.
@@ -465,6 +483,10 @@ class _SubspaceSearch:
         expanded = space.expand(np.hstack([residuals, *columns]))
         # The same object if the columns add nothing.
         if expanded is not space:
+            if self.is_dense and expanded.is_large:
+                for missing, weights in estimates:
+                    if missing <= target:
+                        expanded.inherit_ritz_vectors(space, weights, self.n_components)
             return expanded
         # Estimates presume that W contains approximations of all leading eigenvectors; check that.
         missing_sums = space.projected_moments.missing_sums
@@ -506,7 +528,7 @@ class _SubspaceSearch:
             self.n_eigenproblems += 1
             approximation = self.second_moments.approximate_leading(weights, self.n_components)
             max_sum = approximation.leading.eigenvalue_sum + approximation.sum_error
-            ritz_sum = space.project_mixture(weights).ritz_sum(self.n_components)
+            ritz_sum = space.project_on_ritz_vectors(weights).ritz_sum(self.n_components)
             missing = max(max_sum - ritz_sum, 0.0)
             space.projected_moments.missing_sums[weights.tobytes()] = missing
             if missing > goal:
@@ -528,7 +550,7 @@ class _SubspaceSearch:
         # The cache holds the groups' own second moments, with unit weights. The record above is in
         # units of the criterion, like `optima_missing`.
         for weights in np.eye(self.problem.n_groups):
-            values = space.project_mixture(weights).leading.eigenvalues
+            values = space.project_on_ritz_vectors(weights).leading.eigenvalues
             vectors = space.ritz_vectors(weights)
             # Only equal values count as ties.
             optimum = LeadingSubspace.from_eigenpairs(
@@ -569,23 +591,23 @@ class _SubspaceSearch:
         # problem without it, which were found with the initial subspace.
         if self.is_dense and problem.embedding.parent is None:
             self._cache_group_optima(space)
-        basis = normalize_signs(reduction.lift(coordinates))
-        objective = problem.objective(basis)
+        # Principal axes within W are those in all features.
+        basis = normalize_signs(reorthonormalize(reduction.lift(coordinates)))
+        errors, error_rounding = errors_and_rounding(problem, basis)
+        objective = problem.criterion.value(errors, problem)
         # The gap within W already allows for the missing sums. No gap exceeds a nonnegative
         # objective, whose bound is at least zero. Under a restriction it may be negative: the error
         # that all groups share in the forbidden directions is left out.
         gap, _ = solution.proof.gap(inside, coordinates, inside.errors(coordinates))
         if problem.embedding.parent is None and problem.criterion.is_nonnegative:
             gap = min(gap, objective)
-        certificate = certify(
+        certificate = evaluate_solution(
             problem,
             basis,
             solution.proof,
             tol=self.tol,
-            n_eigenproblems=self.n_eigenproblems,
-            trace=solution.trace,
-            solver=solution.solver,
             lower_bound=objective - gap - self.optima_missing,
+            known_errors=(errors, error_rounding),
         )
         # With more than two groups, a solver may leave a gap open within W, as it would without W.
         # Any other open gap is due to rounding or to what W misses: solve without W.
@@ -600,7 +622,7 @@ class _SubspaceSearch:
         max_bound = certificate.lower_bound
         trace = [
             replace(point, lower_bound=min(point.lower_bound, max_bound))
-            for point in certificate.trace
+            for point in solution.trace
         ]
         resolution = certificate.resolution + optima_uncertainty
         # A tolerance that was raised to the resolution follows it.
@@ -614,5 +636,10 @@ class _SubspaceSearch:
             status=certificate.status if is_proven else Status.ESTIMATED,
         )
         eigensolver = Eigensolver.PROJECTED if self.is_dense else Eigensolver.MATRIX_FREE
-        run = replace(certificate.run, eigensolver=eigensolver, trace=tuple(trace))
+        run = RunRecord(
+            solver=solution.solver,
+            n_eigenproblems=self.n_eigenproblems,
+            trace=tuple(trace),
+            eigensolver=eigensolver,
+        )
         return replace(certificate, assessment=assessment, run=run)

@@ -1,13 +1,14 @@
 """Search subspace W with the second moments projected onto it."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import numpy as np
 
 from fairspan.linalg import (
+    EigenCache,
+    LeadingSubspace,
     SmallestEigenvalueSum,
-    leading_subspace,
     orthonormalize_against,
     symmetrize,
 )
@@ -19,6 +20,10 @@ from fairspan.solvers.eigenvalue_bounds import (
     complement_eigenvalue_bound,
 )
 from fairspan.typing import FloatArray
+
+# Up to this ratio of the dimensions of W to the features, one factorization for all mixtures takes
+# less time than one for each of them: products with all of W take most of it.
+_MAX_JOINT_RATIO = 1 / 5
 
 # Second moments whose leading eigenvectors can be computed iteratively.
 IterativeMoments = DenseSecondMoments | SparseSecondMoments
@@ -36,6 +41,14 @@ class _ProjectedMoments(DenseSecondMoments):
     """
 
     missing_sums: dict[bytes, float] = field(default_factory=dict)
+    _smallest_sums: dict[tuple[bytes, int], SmallestEigenvalueSum] = field(
+        default_factory=dict, repr=False
+    )
+
+    @cached_property
+    def eigen_cache(self) -> EigenCache:
+        """Cache of eigendecompositions, which the solver, the bound and Ritz vectors share."""
+        return EigenCache(self.matrices, keeps_all=True)
 
     def smallest_eigenvalue_sum(
         self, weights: FloatArray, n_components: int
@@ -45,7 +58,11 @@ class _ProjectedMoments(DenseSecondMoments):
         Value minus rounding error is then a lower bound on the sum in all p features. A mixture
         without a recorded missing sum counts as missing nothing.
         """
-        smallest = super().smallest_eigenvalue_sum(weights, n_components)
+        # The bound is evaluated before and after the missing sum is known.
+        key = weights.tobytes(), n_components
+        if key not in self._smallest_sums:
+            self._smallest_sums[key] = super().smallest_eigenvalue_sum(weights, n_components)
+        smallest = self._smallest_sums[key]
         missing = self.missing_sums.get(weights.tobytes(), 0.0)
         return smallest._replace(rounding_error=smallest.rounding_error + missing)
 
@@ -74,6 +91,11 @@ class SearchSubspace:
     images: FloatArray
     compressed: FloatArray
     _mixtures: dict[bytes, ProjectedMixture] = field(default_factory=dict, repr=False)
+    _ritz_mixtures: dict[bytes, ProjectedMixture] = field(default_factory=dict, repr=False)
+    _inherited: dict[bytes, LeadingSubspace] = field(default_factory=dict, repr=False)
+    _ritz_images: dict[bytes, tuple[FloatArray, FloatArray]] = field(
+        default_factory=dict, repr=False
+    )
 
     @classmethod
     def from_basis(
@@ -91,6 +113,12 @@ class SearchSubspace:
         if (outside <= CANCELLATION_RATIO * self.full_moments.traces).any():
             outside = self.full_moments.residual_variances(self.basis)
         return _ProjectedMoments(self.compressed, outside)
+
+    @property
+    def is_large(self) -> bool:
+        """Whether what each mixture misses is proven separately, for its Ritz vectors."""
+        p, m = self.basis.shape
+        return bool(m > _MAX_JOINT_RATIO * p)
 
     def expand(self, columns: FloatArray) -> "SearchSubspace":
         """Return the subspace extended by (p, r) columns; the same object if they add nothing.
@@ -125,6 +153,30 @@ class SearchSubspace:
             compressed=compressed,
         )
 
+    def inherit_ritz_vectors(
+        self, smaller: "SearchSubspace", weights: FloatArray, n_components: int
+    ) -> None:
+        """Keep the Ritz vectors of a mixture within the subspace of which this is an expansion.
+
+        If they miss little of the mixture, its eigenproblem within this subspace need not be
+        solved. Only large subspaces inherit: there what is missing is proven for the Ritz vectors,
+        whatever else the subspace contains.
+        """
+        assert self.is_large
+        key = weights.tobytes()
+        self._ritz_mixtures[key] = smaller.project_on_ritz_vectors(weights)
+        self._ritz_images[key] = smaller._ritz_vectors_and_image(weights)
+        leading = smaller._leading(weights)
+        # The basis begins with that of the smaller subspace.
+        n_new = self.basis.shape[1] - smaller.basis.shape[1]
+        coordinates = np.pad(leading.vectors, [(0, n_new), (0, 0)])
+        self._inherited[key] = replace(leading, vectors=coordinates)
+        for n in (n_components, len(leading.eigenvalues)):
+            self.projected_moments.eigen_cache.add(
+                weights,
+                LeadingSubspace.from_eigenpairs(leading.eigenvalues, coordinates, n, tolerance=0.0),
+            )
+
     def project_mixture(self, weights: FloatArray) -> ProjectedMixture:
         """Projection of the mixture sum_g weights_g S_g, computed once."""
         key = weights.tobytes()
@@ -133,9 +185,42 @@ class SearchSubspace:
             residual = self._image(weights) - self.basis @ compressed
             gram = residual.T @ residual
             p, m = self.basis.shape
-            leading = leading_subspace(compressed, min(self.n_ritz, m))
+            leading = self._leading(weights)
             self._mixtures[key] = ProjectedMixture(weights, compressed, gram, p - m, leading)
         return self._mixtures[key]
+
+    def project_on_ritz_vectors(self, weights: FloatArray) -> ProjectedMixture:
+        """Projection of a mixture onto its leading Ritz vectors only, computed once.
+
+        They are its eigenvectors within W. Other directions of W may have large residuals, which
+        would make bounds loose, and take most of the time of a projection onto all of W.
+        """
+        key = weights.tobytes()
+        if key not in self._ritz_mixtures:
+            values = self._leading(weights).eigenvalues
+            residuals = self.ritz_residuals(weights)
+            n = len(values)
+            # In the basis of the Ritz vectors the projected mixture is diagonal, and they are unit
+            # vectors. Of the leading subspace only values and vectors are used: no ties, no gap.
+            leading = LeadingSubspace(
+                values, np.eye(n), n_untied=n, tied_vectors=np.empty((n, 0)), gap=0.0
+            )
+            self._ritz_mixtures[key] = ProjectedMixture(
+                weights,
+                compressed=np.diag(values),
+                residual_gram=residuals.T @ residuals,
+                complement_dim=len(self.basis) - n,
+                leading=leading,
+            )
+        return self._ritz_mixtures[key]
+
+    def _leading(self, weights: FloatArray) -> LeadingSubspace:
+        """Leading eigenpairs of the projected mixture: Ritz values, and vectors in W."""
+        inherited = self._inherited.get(weights.tobytes())
+        if inherited is not None:
+            return inherited
+        n = min(self.n_ritz, self.basis.shape[1])
+        return self.projected_moments.leading(weights, n)
 
     def _image(self, weights: FloatArray) -> FloatArray:
         """Image MW of the mixture, shape (p, m)."""
@@ -143,7 +228,23 @@ class SearchSubspace:
 
     def ritz_vectors(self, weights: FloatArray) -> FloatArray:
         """Ritz vectors of a mixture, shape (p, n_ritz)."""
-        return np.asarray(self.basis @ self.project_mixture(weights).leading.vectors)
+        return self._ritz_vectors_and_image(weights)[0]
+
+    def ritz_residuals(self, weights: FloatArray) -> FloatArray:
+        """Residuals MV - V diag(values) of the Ritz vectors V of a mixture M, shape (p, n_ritz)."""
+        vectors, image = self._ritz_vectors_and_image(weights)
+        return np.asarray(image - vectors * self._leading(weights).eigenvalues)
+
+    def _ritz_vectors_and_image(self, weights: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Ritz vectors V of a mixture M, and MV, computed once; each of shape (p, n_ritz)."""
+        key = weights.tobytes()
+        if key not in self._ritz_images:
+            coordinates = self._leading(weights).vectors
+            self._ritz_images[key] = (
+                self.basis @ coordinates,
+                self._image(weights) @ coordinates,
+            )
+        return self._ritz_images[key]
 
     def residual_directions(
         self, weights: FloatArray, coordinates: FloatArray, min_gain: float
@@ -187,8 +288,9 @@ class SearchSubspace:
         W is the basis of this search subspace, M a mixture of the second moments in all features,
         H = W'MW, and t_d the sum of the d largest eigenvalues. A bound on the eigenvalues of M on
         the complement of W limits t_d(M) - t_d(H), the missing sum. One factorization bounds those
-        of all mixtures. Where this fails, or bounds the missing sum by more than the goal, the
-        mixture gets a separate factorization on the complement of its own Ritz vectors.
+        of all mixtures, if W is small. Where it is large, or this bounds the missing sum by more
+        than the goal, a mixture gets a separate factorization on the complement of its Ritz
+        vectors.
 
         Parameters
         ----------
@@ -206,6 +308,23 @@ class SearchSubspace:
             Upper bound on t_d(M) - t_d(H) of each mixture, keyed by the bytes of its weights.
         """
         d = n_components
+        missing_sums = dict.fromkeys([weights.tobytes() for weights in mixtures], np.inf)
+        if not self.is_large:
+            missing_sums |= self._prove_jointly(mixtures, d, goal)
+        for weights in mixtures:
+            key = weights.tobytes()
+            if missing_sums[key] > goal:
+                missing_sums[key] = min(missing_sums[key], self._prove_separately(weights, d, goal))
+        return missing_sums
+
+    def _prove_jointly(
+        self, mixtures: list[FloatArray], n_components: int, goal: float
+    ) -> dict[bytes, float]:
+        """Prove missing sums of several mixtures by one factorization on the complement of W.
+
+        See :meth:`prove_missing_sums`.
+        """
+        d = n_components
         projected = [self.project_mixture(weights) for weights in mixtures]
         # Bound on the complement's eigenvalues that would make the missing sum small enough.
         targets = [mixture.complement_bound_target(d, goal) for mixture in projected]
@@ -213,14 +332,11 @@ class SearchSubspace:
         # common trial bound is one. Clipping negative weights at zero can only raise eigenvalues.
         scaled_weights = np.maximum(mixtures, 0.0) / np.array(targets)[:, None]
         joint_bounds = self._bound_complement_jointly(scaled_weights)
-        missing_sums: dict[bytes, float] = {}
-        for mixture, target, joint_bound in zip(projected, targets, joint_bounds, strict=True):
-            # Missing sum that the proven bound, in the units of the mixture again, allows.
-            excess = mixture.top_sum_excess(d, float(joint_bound) * target)
-            if excess > goal:
-                excess = min(excess, self._prove_separately(mixture, d, target))
-            missing_sums[mixture.weights.tobytes()] = excess
-        return missing_sums
+        # Missing sum that the proven bound, in the units of the mixture again, allows.
+        return {
+            mixture.weights.tobytes(): mixture.top_sum_excess(d, float(joint_bound) * target)
+            for mixture, target, joint_bound in zip(projected, targets, joint_bounds, strict=True)
+        }
 
     def _bound_complement_jointly(self, mixtures: FloatArray) -> FloatArray:
         """Bound the eigenvalues of several mixtures on the complement of W by one factorization.
@@ -257,24 +373,23 @@ class SearchSubspace:
             n_left_out = 2 * n_left_out + 1
         return bounds
 
-    def _prove_separately(
-        self, mixture: ProjectedMixture, n_components: int, target: float
-    ) -> float:
+    def _prove_separately(self, weights: FloatArray, n_components: int, goal: float) -> float:
         """Prove a bound on t_d(M) - t_d(H) of one mixture M, with a factorization of its own.
 
         H = W'MW for the basis W of this search subspace, and t_d is the sum of the d largest
         eigenvalues: the difference is what W misses. W is replaced by the leading Ritz vectors of
-        this mixture, whose residuals are the smallest.
-        `target` is the trial bound on the eigenvalues on their complement; the result is infinite
-        if it cannot be proven.
+        this mixture, whose residuals are the smallest. The result is infinite if no bound on the
+        eigenvalues on their complement can be proven.
         """
         second_moments = self.full_moments
         assert isinstance(second_moments, DenseSecondMoments)
-        weights = mixture.weights
-        ritz_coordinates = mixture.leading.vectors
-        matrix = second_moments.mixture(weights)
-        size = second_moments.norm_bound(weights)
-        basis = self.basis @ ritz_coordinates
-        image = self._image(weights) @ ritz_coordinates
-        separate_bound = complement_eigenvalue_bound(matrix, basis, image, target, size)
-        return mixture.restrict_to_leading().top_sum_excess(n_components, separate_bound)
+        mixture = self.project_on_ritz_vectors(weights)
+        ritz_vectors, image = self._ritz_vectors_and_image(weights)
+        complement_bound = complement_eigenvalue_bound(
+            second_moments.mixture(weights),
+            ritz_vectors,
+            image,
+            bound=mixture.complement_bound_target(n_components, goal),
+            size=second_moments.norm_bound(weights),
+        )
+        return mixture.top_sum_excess(n_components, complement_bound)

@@ -157,6 +157,8 @@ def _solve_max_of_two(problem: Problem, pieces: AffinePieces, tol: float) -> Sea
     if left.residual > 0:
         right = search.solve_at(1.0)
         if right.residual < 0:
+            if problem.warm_start is not None:
+                left, right = search.narrow_bracket(left, right, problem.warm_start.weights)
             search.refine_bracket(left, right)
     return search.result
 

@@ -247,6 +247,26 @@ class RootSearch:
         weights = self.weights_at(self.best_t)
         return SearchResult(self.basis, weights, self.n_eigenproblems, self.trace)
 
+    def narrow_bracket(
+        self, left: DualPoint, right: DualPoint, weights: FloatArray
+    ) -> tuple[DualPoint, DualPoint]:
+        """Replace one end of a bracket of the root by the mixture closest to the given weights.
+
+        Parameters
+        ----------
+        left, right : DualPoint
+            Ends of the bracket.
+        weights : (k,) array
+            Group weights of a nearby root. The bracket is unchanged if they lie outside of it.
+        """
+        direction = self.coefficients[1] - self.coefficients[0]
+        offset = float((weights - self.coefficients[0]) @ direction)
+        t = offset / max(float(direction @ direction), TINY)
+        if not left.t < t < right.t:
+            return left, right
+        point = self.solve_at(t)
+        return (point, right) if point.residual > 0 else (left, point)
+
     def refine_bracket(self, left: DualPoint, right: DualPoint) -> None:
         """Refine a bracket of the root until the gap is closed or no number is left in between.
 
