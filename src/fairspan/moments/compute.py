@@ -25,6 +25,11 @@ MAX_DENSE_FEATURES = 1500
 # 1, and with fewer there is no difference.
 MIN_WIDE_FEATURES = 100
 _MAX_WIDE_RATIO = 0.8
+# Up to this number of sparse rows, row-space coordinates are cheaper than products with the rows.
+MAX_SPARSE_WIDE_ROWS = 1000
+# Cells of a sparse table with row-space coordinates, zeros included: if its rows are nearly
+# dependent, they are copied with their zeros (1 GB).
+_MAX_COPIED_CELLS = 2**27
 
 
 def not_moments_error(
@@ -59,7 +64,8 @@ def compute_moments(rows: Rows, limit: GroupLimit = DEFAULT_GROUP_LIMIT) -> Mome
     # The limit learns the group columns of these rows, for its messages. Dense moments do this and
     # the checks themselves, and sparse rows are float64 already.
     if isinstance(rows, SparseRows) and rows.n_features > MAX_DENSE_FEATURES:
-        return SparseMoments.from_rows(rows, limit.for_rows(rows)).check_range()
+        moments_class = WideMoments if is_wide(rows) else SparseMoments
+        return moments_class.from_rows(rows, limit.for_rows(rows)).check_range()
     if isinstance(rows, ArrayRows | FrameRows) and is_wide(rows):
         wide = WideMoments.from_rows(rows, limit.for_rows(rows)).check_range()
         check_integer_precision(rows, wide)
@@ -73,4 +79,13 @@ def is_wide(rows: InMemoryRows) -> bool:
         return False
     if rows.n_rows > _MAX_WIDE_RATIO * rows.n_features:
         return False
+    if isinstance(rows, SparseRows) and not _is_small(rows):
+        return False
     return rows.on_missing in ("error", "drop") and rows.groups is not None
+
+
+def _is_small(rows: SparseRows) -> bool:
+    """Return whether row-space coordinates are cheaper than matrices or products of sparse rows."""
+    if rows.n_features <= MAX_DENSE_FEATURES or rows.n_rows > MAX_SPARSE_WIDE_ROWS:
+        return False
+    return rows.n_rows * rows.n_features <= _MAX_COPIED_CELLS

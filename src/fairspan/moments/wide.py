@@ -1,7 +1,8 @@
 """Moments that keep the rows: sparse rows, and wide tables (fewer rows than features).
 
-Sparse rows with many features are fitted by products with them
-(:mod:`fairspan.moments.sparse_scatter`).
+Many sparse rows with many features are fitted by products with them
+(:mod:`fairspan.moments.sparse_scatter`). The rest of this text is about wide tables, dense or
+sparse.
 
 Few rows span a low-dimensional space. Shifted by one row, n rows span r < n directions; with an
 orthonormal basis Q of these, a row is x = shift + Ql, and the r coordinates l have ordinary
@@ -15,7 +16,9 @@ Q = W'T^-T, which is applied through the rows and never formed; its loss of orth
 ||Q'Q - I|| is up to eps ||T^-1||_F^2. If that is too large, a second Cholesky factorization of Q'Q,
 summed over blocks of features, is taken (CholeskyQR2, Yamamoto et al. 2015); if it is still too
 large, or the rows are linearly dependent, rank-revealing Householder QR of W' gives Q to full
-precision, dropping directions in which every row's component is below n eps of its length.
+precision, dropping directions in which every row's component is below n eps of its length. Of
+sparse rows, which often depend on each other exactly, it first takes only the triangular factor
+TT' = WW', block by block, and Q = W'T^-T of the independent rows.
 
 Products with random probes bound s = ||Q'Q - I|| and the distance of the rows from the span of Q. A
 lifted subspace QU leaves between 1 - s and 1 + s times the residual of U, so s is a relative error
@@ -38,7 +41,7 @@ from fairspan.linalg.rounding import ANGLE_TOL, EPS, FIGURE_ROUNDING, RANK_TOL, 
 from fairspan.moments.base_moments import BaseMoments, Center, check_magnitudes
 from fairspan.moments.dropped_rows import no_complete_rows_error, warn_of_lost_groups
 from fairspan.moments.group_moments import GroupMoments, dense_moments
-from fairspan.moments.shifted_rows import ShiftedRows
+from fairspan.moments.shifted_rows import ShiftedRows, SparseShiftedRows
 from fairspan.moments.sparse_scatter import (
     GroupRows,
     SparseSecondMoments,
@@ -57,7 +60,7 @@ from fairspan.rows.row_validation import to_finite_float64, to_numeric
 from fairspan.rows.sparse_rows import SparseRows
 from fairspan.typing import AnyArray, BoolArray, FloatArray, IndexArray
 
-# Largest accepted bound on ||Q'Q - I|| after Cholesky QR.
+# Largest accepted bound on ||Q'Q - I|| of axes that are weighted sums of the rows.
 MAX_ORTHOGONALITY_DEFECT = 3e-11
 # A-priori estimate of ||Q'Q - I|| up to which CholeskyQR2 is used, and Householder QR above ...
 _MAX_CHOLQR2_LOSS = 1e-9
@@ -224,7 +227,8 @@ class SparseMoments(RowMoments):
 class WideMoments(RowMoments):
     """Moments of a wide table; a fit works in the row space, which is exact.
 
-    See :meth:`reduce_to_row_space`. The table is not copied.
+    See :meth:`reduce_to_row_space`. A dense table is not copied, and of a sparse one only blocks
+    are made dense.
 
     Attributes
     ----------
@@ -237,7 +241,7 @@ class WideMoments(RowMoments):
 
     @classmethod
     def from_rows(
-        cls, rows: ArrayRows | FrameRows, limit: GroupLimit = DEFAULT_GROUP_LIMIT
+        cls, rows: ArrayRows | FrameRows | SparseRows, limit: GroupLimit = DEFAULT_GROUP_LIMIT
     ) -> "WideMoments":
         """Build from rows, which are sorted by group and shifted by the first of them.
 
@@ -250,10 +254,12 @@ class WideMoments(RowMoments):
             NaN, infinity, no numbers, missing labels, no rows, too many groups, or overflow.
         """
         assert rows.groups is not None
-        values = to_numeric(rows.array if isinstance(rows, ArrayRows) else rows.unvalidated())
-        n = len(values)
+        values = _values_of(rows)
+        n = rows.n_rows
         kept = np.arange(n)
-        if rows.on_missing == "drop":
+        if isinstance(rows, SparseRows):
+            kept = np.flatnonzero(rows.kept_mask)
+        elif rows.on_missing == "drop":
             kept = np.flatnonzero(~(rows.missing_label_mask | _incomplete_rows(values)))
         weights = np.ones(n) if rows.weights is None else rows.weights
         n_dropped = n - len(kept)
@@ -267,7 +273,7 @@ class WideMoments(RowMoments):
             if lost_groups:
                 warn_of_lost_groups(rows, lost_groups)
         order = np.concatenate(list(indices_by_group.values()))
-        shifted = ShiftedRows(values, order, shift=values[order[0]].astype(np.float64))
+        shifted = _shifted_by_first(values, order)
         # Infinity and NaN show in the means and are reported below.
         with np.errstate(over="ignore", invalid="ignore"):
             moments = cls._from_groups(
@@ -277,6 +283,8 @@ class WideMoments(RowMoments):
                 n_dropped=n_dropped,
                 weight_exponent=rows.weight_exponent,
             )
+        if isinstance(rows, SparseRows):  # whose values were validated when they were opened
+            return moments
         # Raises the error of the first value that is not finite. Rows of zero weight, which have no
         # moments, are validated too.
         if len(order) < len(kept) or not np.isfinite(moments.means).all():
@@ -391,11 +399,14 @@ class WideMoments(RowMoments):
     def _span(self, distinct: ShiftedRows) -> "RowSpace":
         """Return the row space of distinct shifted rows, of which the first is zero.
 
-        Cholesky QR is faster; Householder QR takes over where it loses too many digits.
+        Cholesky QR is faster; Householder QR takes over where it loses too many digits. Sparse rows
+        are first factorized in blocks, since their copy could be much larger than the table.
         """
         gram = distinct.gram()
         row_norms = np.sqrt(np.diag(gram))
         row_space = self._span_by_cholesky_qr(distinct, gram, row_norms)
+        if row_space is None and isinstance(distinct, SparseShiftedRows):
+            row_space = self._span_by_qr_of_blocks(distinct, row_norms)
         if row_space is None:
             row_space = self._span_by_householder_qr(distinct, row_norms)
         return row_space
@@ -403,11 +414,7 @@ class WideMoments(RowMoments):
     def _span_by_cholesky_qr(
         self, distinct: ShiftedRows, gram: FloatArray, row_norms: FloatArray
     ) -> "RowSpace | None":
-        """Row space by Cholesky QR from the Gram matrix; None if that is not accurate enough.
-
-        The accuracy is bounded with random probes, see :meth:`RowSpace.with_error_bounds`: that of
-        the orthogonality of the axes, and the distance of rows from their span.
-        """
+        """Row space by Cholesky QR from the Gram matrix; None if that is not accurate enough."""
         nonzero_norms = row_norms[1:]  # the first row is the shift, hence zero
         if not nonzero_norms.size or not nonzero_norms.all():
             return None
@@ -416,12 +423,50 @@ class WideMoments(RowMoments):
         if row_space is None:
             return None
         row_space = row_space.with_error_bounds(distinct, row_norms)
-        # Negated, so that NaN counts as inaccurate.
-        if not row_space.orthogonality_defect <= MAX_ORTHOGONALITY_DEFECT:
-            return None
-        if not row_space.relative_span_residual <= _MAX_AXES_ERROR:
-            return None
-        return row_space
+        return row_space if row_space.is_accurate else None
+
+    def _span_by_qr_of_blocks(
+        self, distinct: ShiftedRows, row_norms: FloatArray
+    ) -> "RowSpace | None":
+        """Row space by Householder QR of blocks of features; None if that is not accurate enough.
+
+        Only the triangular factor of the rows is kept, with as many digits as that of all features
+        at once. Unlike Cholesky QR, this finds rows that depend on others, which is common if most
+        cells are zero. The axes are weighted sums of the independent rows, so they lose digits
+        where these are nearly dependent.
+
+        Parameters
+        ----------
+        distinct : ShiftedRows
+            Rows minus the first row, without repetitions.
+        row_norms : (n,) array
+            Norms of these rows; that of the first is zero.
+        """
+        n = len(row_norms)
+        divisors = np.where(row_norms > 0, row_norms, 1.0)
+        # The factor of the blocks so far, and blocks until they have as many features as it.
+        pending = [np.empty((0, n))]
+        for _, block in distinct.blocks():
+            pending.append((block / divisors[:, None]).T)
+            if sum(map(len, pending)) >= 2 * n:
+                pending = [_triangular_factor(np.vstack(pending))]
+        upper = _triangular_factor(np.vstack(pending))
+        upper, order = qr(upper, mode="r", pivoting=True, check_finite=False)
+        # Shorter components of unit rows are rounding error.
+        rank = int((np.abs(np.diag(upper)) > EPS * n).sum())
+        independent = order[:rank]
+        coordinates = np.empty((n, rank))
+        coordinates[order] = upper[:rank].T
+        row_weights = np.zeros((n, rank))
+        row_weights[independent] = lapack.dtrtri(upper[:rank, :rank])[0]
+        row_space = RowSpace(
+            self,
+            row_coordinates=coordinates * row_norms[:, None],
+            row_weights=row_weights / divisors[:, None],
+            explicit_axes=np.empty((self.n_features, 0)),
+        )
+        row_space = row_space.with_error_bounds(distinct, row_norms)
+        return row_space if row_space.is_accurate else None
 
     def _span_by_householder_qr(self, distinct: ShiftedRows, row_norms: FloatArray) -> "RowSpace":
         """Row space by Householder QR of the rows: slower, but with twice the digits.
@@ -575,6 +620,22 @@ class WideMoments(RowMoments):
         return compact_moments, compact_point, compact_basis
 
 
+def _values_of(rows: ArrayRows | FrameRows | SparseRows) -> Any:
+    """Return the table of rows, as an array of numbers or a csr_array."""
+    if isinstance(rows, SparseRows):
+        return rows.matrix
+    return to_numeric(rows.array if isinstance(rows, ArrayRows) else rows.unvalidated())
+
+
+def _shifted_by_first(values: Any, order: IndexArray) -> ShiftedRows:
+    """Select rows of an array or csr_array, in this order, and shift them by the first of them."""
+    if isinstance(values, np.ndarray):
+        return ShiftedRows(values, order, shift=values[order[0]].astype(np.float64))
+    # A copy, which the caller does not change.
+    selected = values[order]
+    return SparseShiftedRows(selected, np.arange(len(order)), shift=selected[[0]].toarray()[0])
+
+
 def _incomplete_rows(values: AnyArray) -> BoolArray:
     """Return the mask of the rows that have a missing cell, (n,)."""
     masks = [np.isnan(values[part]).any(axis=1) for part in blocks_in_cache(*values.shape)]
@@ -600,10 +661,10 @@ def _group_wide_rows(
     stops = np.cumsum([len(indices) for indices in indices_by_group.values()]).tolist()
     positions = [slice(start, stop) for start, stop in zip([0, *stops], stops, strict=False)]
     group_weights = [float(weights[part].sum()) for part in positions]
-    means = np.empty((k, rows.shape[1]))
-    variances = np.empty_like(means)
+    means = np.zeros((k, rows.shape[1]))
+    variances = np.zeros_like(means)
     for features, block in rows.blocks():
-        rows.record_checksum(features, block)
+        rows.record_checksum(block)
         for group, part in enumerate(positions):
             deviations = block[part]
             mean = weights[part] @ deviations / group_weights[group]
@@ -669,6 +730,11 @@ def distinct_rows(rows: ShiftedRows) -> tuple[IndexArray, IndexArray]:
     return first, inverse
 
 
+def _triangular_factor(columns: FloatArray) -> FloatArray:
+    """Return the triangular factor of the QR decomposition of (m, n) columns, min(m, n) rows."""
+    return np.asarray(qr(columns, mode="r", check_finite=False)[0][: columns.shape[1]])
+
+
 def _cholesky_with_inverse(gram: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Cholesky factor of a Gram matrix (lower half given) and the inverse of this factor.
 
@@ -720,6 +786,14 @@ class RowSpace:
     def n_axes(self) -> int:
         """Number of axes without padding."""
         return int(self.row_weights.shape[1] + self.explicit_axes.shape[1])
+
+    @property
+    def is_accurate(self) -> bool:
+        """Whether axes that are weighted sums of rows are orthonormal, and span the rows."""
+        # NaN compares as false, so it counts as inaccurate.
+        if self.orthogonality_defect <= MAX_ORTHOGONALITY_DEFECT:
+            return self.relative_span_residual <= _MAX_AXES_ERROR
+        return False
 
     @cached_property
     def point(self) -> FloatArray:
