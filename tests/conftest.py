@@ -113,7 +113,7 @@ def _fits_are_verified(request):
 @pytest.fixture
 def no_sparse_row_coordinates(monkeypatch):
     """Sparse rows of many features are fitted by products with them, however few they are."""
-    monkeypatch.setattr("fairspan.moments.compute.MAX_SPARSE_WIDE_ROWS", 0)
+    monkeypatch.setattr("fairspan.moments.compute.MAX_SQUARED_SPARSE_RATIO", 0)
 
 
 @pytest.hookimpl(trylast=True)

@@ -316,7 +316,7 @@ def test_fields_of_sparse_rows_that_fit_into_matrices(criterion, monkeypatch):
 @pytest.mark.parametrize("eigensolver", ["matrix-free", "thin"])
 def test_fields_of_sparse_rows_of_many_features(criterion, shape, eigensolver, monkeypatch):
     if eigensolver == "matrix-free":
-        monkeypatch.setattr("fairspan.moments.compute.MAX_SPARSE_WIDE_ROWS", 0)
+        monkeypatch.setattr("fairspan.moments.compute.MAX_SQUARED_SPARSE_RATIO", 0)
     rng = np.random.default_rng(7)
     rows = scipy.sparse.random(
         *shape, 0.02, format="csr", random_state=rng, data_rvs=rng.standard_normal

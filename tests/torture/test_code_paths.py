@@ -130,7 +130,7 @@ def check_against_dense(problem: RowProblem, *, is_sparse: bool) -> str:
         rows: Any = problem.values
         if is_sparse:
             patch.setattr("fairspan.moments.compute.MAX_DENSE_FEATURES", 10)
-            patch.setattr("fairspan.moments.compute.MAX_SPARSE_WIDE_ROWS", 0)
+            patch.setattr("fairspan.moments.compute.MAX_SQUARED_SPARSE_RATIO", 0)
             rows = scipy.sparse.csr_array(problem.values)
         model = problem.fit(rows)
         check_verification(model, problem.values, problem.groups)

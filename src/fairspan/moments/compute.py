@@ -25,8 +25,10 @@ MAX_DENSE_FEATURES = 1500
 # 1, and with fewer there is no difference.
 MIN_WIDE_FEATURES = 100
 _MAX_WIDE_RATIO = 0.8
-# Up to this number of sparse rows, row-space coordinates are cheaper than products with the rows.
-MAX_SPARSE_WIDE_ROWS = 1000
+# Up to this squared number of rows per feature, row-space coordinates of sparse rows take less time
+# and memory than products with them: a dozen n x n matrices, where the search subspace of 2,000 to
+# 60,000 features has some 900 columns.
+MAX_SQUARED_SPARSE_RATIO = 50
 # Cells of a sparse table with row-space coordinates, zeros included: if its rows are nearly
 # dependent, they are copied with their zeros (1 GB).
 _MAX_COPIED_CELLS = 2**27
@@ -86,6 +88,8 @@ def is_wide(rows: InMemoryRows) -> bool:
 
 def _is_small(rows: SparseRows) -> bool:
     """Return whether row-space coordinates are cheaper than matrices or products of sparse rows."""
-    if rows.n_features <= MAX_DENSE_FEATURES or rows.n_rows > MAX_SPARSE_WIDE_ROWS:
+    if rows.n_features <= MAX_DENSE_FEATURES:
+        return False
+    if rows.n_rows**2 > MAX_SQUARED_SPARSE_RATIO * rows.n_features:
         return False
     return rows.n_rows * rows.n_features <= _MAX_COPIED_CELLS
