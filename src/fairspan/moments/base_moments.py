@@ -352,7 +352,8 @@ class BaseMoments(GroupMeans, ABC):
     def guard_rows(self) -> None:
         """Notice from now on if rows of the caller, to which the moments refer, have changed.
 
-        Does nothing here: only :class:`~fairspan.moments.wide.WideMoments` refer to such rows.
+        Does nothing here: only :class:`~fairspan.moments.wide.WideMoments` of dense tables refer
+        to such rows.
         """
 
     @abstractmethod
