@@ -61,7 +61,7 @@ class ShiftedRows:
 
     Parameters
     ----------
-    values : (N, p) array or csr_array
+    values : (N, p) array
         Numbers of any precision.
     order : (n,) array of int
         Positions of the rows in `values`.
@@ -281,7 +281,7 @@ class SparseShiftedRows(ShiftedRows):
 
     def _blocks_of_table(self) -> Iterator[tuple[Features, FloatArray]]:
         """Iterate over blocks of the columns that are not zero, of the rows in table order."""
-        n, p = self.shape
+        n = self.shape[0]
         columns = self._sorted_values.tocsc()
         n_stored = np.diff(columns.indptr)
         nonzero = np.flatnonzero((n_stored > 0) | (self.table_shift != 0))
@@ -290,7 +290,7 @@ class SparseShiftedRows(ShiftedRows):
         columns = scipy.sparse.csc_array(
             (columns.data, columns.indices, starts), shape=(n, len(nonzero))
         )
-        buffer = np.empty(n * min(self._block_features, p))
+        buffer = np.empty(n * min(self._block_features, len(nonzero)))
         for start in range(0, len(nonzero), self._block_features):
             features = nonzero[start : start + self._block_features]
             block = buffer[: n * len(features)].reshape(n, len(features))
