@@ -62,7 +62,8 @@ from fairspan.typing import AnyArray, BoolArray, FloatArray, IndexArray
 
 # Largest accepted bound on ||Q'Q - I|| of axes that are weighted sums of the rows.
 MAX_ORTHOGONALITY_DEFECT = 3e-11
-# A-priori estimate of ||Q'Q - I|| up to which CholeskyQR2 is used, and Householder QR above ...
+# A-priori estimate of ||Q'Q - I|| after Cholesky QR up to which axes are weighted sums of rows, by
+# CholeskyQR2 or QR of blocks, and explicit above, by Householder QR ...
 _MAX_CHOLQR2_LOSS = 1e-9
 # ... and up to which a single round of Cholesky QR suffices.
 _MAX_CHOLQR_LOSS = 1e-11
@@ -454,11 +455,16 @@ class WideMoments(RowMoments):
         upper, order = qr(upper, mode="r", pivoting=True, check_finite=False)
         # Shorter components of unit rows are rounding error.
         rank = int((np.abs(np.diag(upper)) > EPS * n).sum())
+        inverse = lapack.dtrtri(upper[:rank, :rank])[0]
+        # Axes of nearly dependent rows are less orthogonal than what removes differences of means
+        # needs: weighted sums of rows are trusted as far as with Cholesky QR.
+        if not EPS * float(np.vdot(inverse, inverse)) <= _MAX_CHOLQR2_LOSS:
+            return None
         independent = order[:rank]
         coordinates = np.empty((n, rank))
         coordinates[order] = upper[:rank].T
         row_weights = np.zeros((n, rank))
-        row_weights[independent] = lapack.dtrtri(upper[:rank, :rank])[0]
+        row_weights[independent] = inverse
         row_space = RowSpace(
             self,
             row_coordinates=coordinates * row_norms[:, None],
