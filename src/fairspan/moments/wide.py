@@ -62,10 +62,9 @@ from fairspan.typing import AnyArray, BoolArray, FloatArray, IndexArray
 
 # Largest accepted bound on ||Q'Q - I|| of axes that are weighted sums of the rows.
 MAX_ORTHOGONALITY_DEFECT = 3e-11
-# A-priori estimate of ||Q'Q - I|| after Cholesky QR up to which axes are weighted sums of rows, by
-# CholeskyQR2 or QR of blocks, and explicit above, by Householder QR ...
+# A-priori estimate of ||Q'Q - I|| up to which CholeskyQR2 is used, and Householder QR above ...
 _MAX_CHOLQR2_LOSS = 1e-9
-# ... and up to which a single round of Cholesky QR suffices.
+# ... and up to which a single round of Cholesky QR, or QR of blocks of sparse rows, suffices.
 _MAX_CHOLQR_LOSS = 1e-11
 # Largest accepted error of the axes, ||Q'Q - I|| or relative distance of rows from the span.
 _MAX_AXES_ERROR = 1e-8
@@ -457,8 +456,8 @@ class WideMoments(RowMoments):
         rank = int((np.abs(np.diag(upper)) > EPS * n).sum())
         inverse = lapack.dtrtri(upper[:rank, :rank])[0]
         # Axes of nearly dependent rows are less orthogonal than what removes differences of means
-        # needs: weighted sums of rows are trusted as far as with Cholesky QR.
-        if not EPS * float(np.vdot(inverse, inverse)) <= _MAX_CHOLQR2_LOSS:
+        # needs: weighted sums of rows are trusted as far as those of one round of Cholesky QR.
+        if not EPS * float(np.vdot(inverse, inverse)) <= _MAX_CHOLQR_LOSS:
             return None
         independent = order[:rank]
         coordinates = np.empty((n, rank))
