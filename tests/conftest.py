@@ -110,6 +110,12 @@ def _fits_are_verified(request):
         pytest.fail("\n".join(failures), pytrace=False)
 
 
+@pytest.fixture
+def no_sparse_row_coordinates(monkeypatch):
+    """Sparse rows of many features are fitted by products with them, however few they are."""
+    monkeypatch.setattr("fairspan.moments.compute.MAX_SQUARED_SPARSE_RATIO", 0)
+
+
 @pytest.hookimpl(trylast=True)
 def pytest_terminal_summary(terminalreporter):
     """Print the CPU time of the run, and requirements of the skipped tests."""

@@ -328,6 +328,7 @@ def test_more_components_than_the_rows_vary_along_are_zero_steps(monkeypatch):
 
 
 @pytest.mark.long
+@pytest.mark.usefixtures("no_sparse_row_coordinates")
 def test_sparse_rows_of_many_features_are_nested_without_matrices():
     rng = np.random.default_rng(6)
     scores = rng.standard_normal((300, 5)) * [5, 4, 3, 2, 1]

@@ -95,6 +95,7 @@ def test_moments_of_rows_that_stay_show_the_same(two, monkeypatch):
     whole = fs.GroupMoments.from_rows(wide, groups)
     monkeypatch.setattr("fairspan.moments.compute.MIN_WIDE_FEATURES", 50)
     monkeypatch.setattr("fairspan.moments.compute.MAX_DENSE_FEATURES", 50)
+    monkeypatch.setattr("fairspan.moments.compute.MAX_SQUARED_SPARSE_RATIO", 0)
     for kept, rows in (("thin", wide), ("matrix-free", scipy.sparse.csr_array(wide))):
         fair = fs.FairPCA(2).fit(rows, sensitive_features=groups)
         assert fair.solution_.eigensolver == kept

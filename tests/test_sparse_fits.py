@@ -437,7 +437,7 @@ def test_the_group_that_pca_serves_worse_where_it_leaves_no_error(seed):
     assert abs(sparse.solution_.objective - dense.solution_.objective) <= 1e-9 * scale
 
 
-@pytest.mark.usefixtures("low_dense_limit")
+@pytest.mark.usefixtures("low_dense_limit", "no_sparse_row_coordinates")
 def test_features_that_are_zero_everywhere_change_nothing():
     """Leaving them out is faster, and the answer is that of the other features."""
     random = np.random.default_rng(2)
@@ -478,6 +478,7 @@ def test_an_objective_below_the_rounding_of_sparse_rows_is_unresolved(monkeypatc
 
 
 @pytest.mark.long
+@pytest.mark.usefixtures("no_sparse_row_coordinates")
 @pytest.mark.parametrize("seed", [7, 20])
 def test_a_solution_next_to_close_eigenvalues_is_closed_and_verified(seed):
     # Eigenvalues of the mixture lie close together, so that a solution of other directions than the

@@ -121,6 +121,7 @@ def test_thin_rows_within_a_restriction():
     assert not verify(model.subspace_, rows, labels).holds
 
 
+@pytest.mark.usefixtures("no_sparse_row_coordinates")
 def test_the_bound_of_sparse_rows_is_reported_as_unchecked(monkeypatch):
     rng = np.random.default_rng(1)
     rows = scipy.sparse.random(60, 1600, 0.05, format="csr", random_state=rng)

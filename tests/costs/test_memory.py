@@ -6,6 +6,7 @@ import tracemalloc
 import numpy as np
 import pandas as pd
 import pytest
+import scipy.sparse
 from threadpoolctl import threadpool_limits
 
 import fairspan as fs
@@ -102,3 +103,20 @@ def test_equal_rows_are_not_copied():
 def test_equal_rows_that_are_not_finite_are_refused(value):
     with pytest.raises(fs.errors.InvalidInput):
         fs.FairPCA(2).fit(np.full((40, 200), value), sensitive_features=np.arange(40) % 2)
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore:Constant columns")
+@pytest.mark.parametrize("settings", [{}, {"scale": True}], ids=["plain", "scaled"])
+@pytest.mark.parametrize("rank", [None, 60], ids=["independent", "dependent"])
+def test_a_fit_of_few_sparse_rows_holds_blocks_of_them(rank, settings):
+    n, p, density = 200, 60_000, 0.005
+    rng = np.random.default_rng(58)
+    X = scipy.sparse.random_array((rank or n, p), density=density, rng=rng, format="csr")
+    if rank is not None:
+        X = scipy.sparse.csr_array(scipy.sparse.random_array((n, rank), density=0.05, rng=rng) @ X)
+    # Copies of the stored cells, with their positions: by group, by column, and in transit.
+    copies = 4 * 12 * X.nnz
+    beside = (_SQUARE_MATRICES * n**2 + _VECTORS * p) * _BYTES + _BLOCK_BYTES + copies
+    assert beside < n * p * _BYTES / 2
+    assert peak_of_fit(X, np.arange(n) % 2, **settings) < beside

@@ -40,6 +40,21 @@ from torture.tally import Tally, case_generator
 from torture.wrong_answer import WrongAnswer
 
 
+def check_few_sparse(problem: RowProblem) -> str:
+    """Compare a fit of few sparse rows with that of the same rows with their zeros."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("fairspan.moments.compute.MIN_WIDE_FEATURES", 5)
+        patch.setattr("fairspan.moments.compute.MAX_DENSE_FEATURES", 5)
+        rows = scipy.sparse.csr_array(problem.values)
+        model = problem.fit(rows)
+        assert model.moments_.has_row_coordinates
+        judge(problem, model)
+        check_verification(model, rows, problem.groups)
+        check_verification(model, problem.values, problem.groups)
+        check_bounds_agree(model, problem.fit(), names="sparse and dense")
+        return str(model.solution_.status)
+
+
 def check_thin(problem: RowProblem) -> str:
     """Compare a fit from products of rows with one from matrices of the features."""
     with pytest.MonkeyPatch.context() as patch:
@@ -130,6 +145,7 @@ def check_against_dense(problem: RowProblem, *, is_sparse: bool) -> str:
         rows: Any = problem.values
         if is_sparse:
             patch.setattr("fairspan.moments.compute.MAX_DENSE_FEATURES", 10)
+            patch.setattr("fairspan.moments.compute.MAX_SQUARED_SPARSE_RATIO", 0)
             rows = scipy.sparse.csr_array(problem.values)
         model = problem.fit(rows)
         check_verification(model, problem.values, problem.groups)
@@ -196,6 +212,10 @@ SPARSE = "sparse against dense"
 SWEEPS: dict[str, Sweep] = {
     **{THIN.format(part): Sweep(draw_thin, check_thin, 25, 500) for part in (1, 2, 3, 4)},
     NEARLY: Sweep(draw_nearly_dependent, check_thin, 25, 500),
+    "few sparse rows": Sweep(draw_thin, check_few_sparse, 25, 500),
+    "few sparse rows that nearly depend on each other": Sweep(
+        draw_nearly_dependent, check_few_sparse, 25, 500
+    ),
     "all directions that a restriction leaves": Sweep(
         draw_single_subspace, check_single_subspace, 60, 800
     ),

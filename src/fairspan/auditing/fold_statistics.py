@@ -1,6 +1,7 @@
 """Moments of rows by fold, and the statistics of models that are cross-fitted to these folds."""
 
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import TypeGuard
 
@@ -176,7 +177,13 @@ def read_moments(
     n_features = rows.n_features
     # Moments by fold of few features fit into memory; sparse rows that are kept need no matrices.
     is_limited = n_features > _MAX_FEATURES_WITHOUT_CHECK or limit.max_memory is not None
-    if is_limited and not _needs_no_matrices(rows):
+    if _needs_no_matrices(rows):
+        # The coordinates of few rows are faster than products with them, but have no clusters.
+        if is_wide(rows) and not options.has_clusters:
+            moments = moments or compute_moments(rows, limit)
+            with suppress(IrreducibleRows):
+                return _read_reduced(models, rows, moments, folds, limit)
+    elif is_limited:
         # Clusters require moments by fold: whether these fit is decided before rows are read, for
         # two groups, the least that are compared.
         n_groups = 2 if options.has_clusters else _known_group_count(rows)
@@ -184,10 +191,9 @@ def read_moments(
             moments = compute_moments(rows, limit)
         if isinstance(moments, WideMoments):
             try:
-                reduced = reduce_to_span(models, rows, moments)
+                return _read_reduced(models, rows, moments, folds, limit)
             except IrreducibleRows as error:
                 return FirstPass(moments, no_estimates_reason=str(error))
-            return FirstPass(moments, FoldedRows.read(reduced.models, reduced.rows, folds, limit))
         if moments is not None:
             n_groups = moments.n_groups
         assert n_groups is not None
@@ -207,6 +213,26 @@ def read_moments(
         return _read_incomplete(models, rows, folds, limit, moments)
     folded = FoldedRows.read(models, rows, folds, limit)
     return FirstPass(moments or folded.fold_moments.total, folded)
+
+
+def _read_reduced(
+    models: Sequence[AuditedModel],
+    rows: Rows,
+    moments: Moments,
+    folds: Folds,
+    limit: GroupLimit,
+) -> FirstPass:
+    """Read rows and models in coordinates of their span.
+
+    Raises
+    ------
+    IrreducibleRows
+        They have no such coordinates.
+    """
+    if not isinstance(moments, WideMoments):
+        raise IrreducibleRows("the moments of the rows are in all features")
+    reduced = reduce_to_span(models, rows, moments)
+    return FirstPass(moments, FoldedRows.read(reduced.models, reduced.rows, folds, limit))
 
 
 def _known_group_count(rows: Rows) -> int | None:

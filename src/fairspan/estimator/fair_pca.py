@@ -241,12 +241,13 @@ class FairPCA(
         Error of the second group minus the first for two groups; otherwise the largest pairwise
         gap.
     moments_ : GroupMoments, SparseMoments or WideMoments
-        SparseMoments for sparse rows with more than 1500 features, whose solution is at best
-        estimated. WideMoments for rows in memory with more than 100 features that are at most 0.8
-        times as many as the features. Both keep the rows, so save `subspace_` rather than the
-        estimator; `moments_.to_dense()` can be merged and saved. WideMoments refer to X instead of
-        copying it: if X has been changed, they raise InvalidInput, while the model itself remains
-        as it was fitted.
+        WideMoments for rows in memory with more than 100 features that are at most 0.8 times as
+        many as the features; for sparse rows, with more than 1500 features p, and at most
+        sqrt(50 p) rows. SparseMoments for more sparse rows, whose solution is at best estimated.
+        Both keep the rows, so save `subspace_` rather than the estimator; `moments_.to_dense()`
+        can be merged and saved. WideMoments refer to X instead of copying it, unless X is sparse:
+        if X has been changed, they raise InvalidInput, while the model itself remains as it was
+        fitted.
     subspace_ : FairSubspace
         The projection alone, to save or deploy.
     solution_ : Certificate

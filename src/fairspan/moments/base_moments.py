@@ -370,7 +370,8 @@ class BaseMoments(GroupMeans, ABC):
     def guard_rows(self) -> None:
         """Detect from now on whether rows of the caller, to which the moments refer, have changed.
 
-        Does nothing here: only :class:`~fairspan.moments.wide.WideMoments` refer to such rows.
+        Does nothing here: only :class:`~fairspan.moments.wide.WideMoments` of dense tables refer
+        to such rows.
         """
 
     @abstractmethod

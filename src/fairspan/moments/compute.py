@@ -26,6 +26,13 @@ MAX_DENSE_FEATURES = 1500
 # 1, and with fewer there is no difference.
 MIN_WIDE_FEATURES = 100
 _MAX_WIDE_RATIO = 0.8
+# Up to this squared number of rows per feature, row-space coordinates of sparse rows take less time
+# and memory than products with them: a dozen n x n matrices, where the search subspace of 2,000 to
+# 60,000 features has some 900 columns.
+MAX_SQUARED_SPARSE_RATIO = 50
+# Cells of a sparse table with row-space coordinates, zeros included: if its rows are nearly
+# dependent, they are copied with their zeros (1 GB).
+_MAX_COPIED_CELLS = 2**27
 
 
 def not_moments_error(
@@ -60,7 +67,8 @@ def compute_moments(rows: Rows, limit: GroupLimit = DEFAULT_GROUP_LIMIT) -> Mome
     # The limit learns the group columns of these rows, for its messages. Dense moments do this and
     # the checks themselves, and sparse rows are float64 already.
     if isinstance(rows, SparseRows) and rows.n_features > MAX_DENSE_FEATURES:
-        return SparseMoments.from_rows(rows, limit.for_rows(rows)).check_range()
+        moments_class = WideMoments if is_wide(rows) else SparseMoments
+        return moments_class.from_rows(rows, limit.for_rows(rows)).check_range()
     if isinstance(rows, ArrayRows | FrameRows) and is_wide(rows):
         wide = WideMoments.from_rows(rows, limit.for_rows(rows)).check_range()
         check_integer_precision(rows, wide)
@@ -74,4 +82,15 @@ def is_wide(rows: InMemoryRows) -> bool:
         return False
     if rows.n_rows > _MAX_WIDE_RATIO * rows.n_features:
         return False
+    if isinstance(rows, SparseRows) and not _is_small(rows):
+        return False
     return rows.on_missing in ("error", "drop") and rows.groups is not None
+
+
+def _is_small(rows: SparseRows) -> bool:
+    """Return whether row-space coordinates are cheaper than matrices or products of sparse rows."""
+    if rows.n_features <= MAX_DENSE_FEATURES:
+        return False
+    if rows.n_rows**2 > MAX_SQUARED_SPARSE_RATIO * rows.n_features:
+        return False
+    return rows.n_rows * rows.n_features <= _MAX_COPIED_CELLS

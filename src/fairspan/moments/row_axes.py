@@ -5,7 +5,9 @@ Q = W'T^-T, which is applied through the rows and never formed; its loss of orth
 ||Q'Q - I|| is up to eps ||T^-1||_F^2. If that is too large, a second Cholesky factorization of Q'Q,
 summed over blocks of features, is taken (CholeskyQR2, Yamamoto et al. 2015); if it is still too
 large, or the rows are linearly dependent, rank-revealing Householder QR of W' gives Q to full
-precision, dropping directions in which every row's component is below n eps of its length.
+precision, dropping directions in which every row's component is below n eps of its length. Of
+sparse rows, which often depend on each other exactly, it first takes only the triangular factor
+TT' = WW', block by block, and Q = W'T^-T of the independent rows.
 
 Products with random probes bound s = ||Q'Q - I|| and the distance of the rows from the span of Q. A
 lifted subspace QU leaves between 1 - s and 1 + s times the residual of U, so s is a relative error
@@ -22,11 +24,11 @@ from fairspan.moments.row_space import MomentsOfRows, RowSpace
 from fairspan.moments.shifted_rows import ShiftedRows
 from fairspan.typing import FloatArray
 
-# Largest accepted bound on ||Q'Q - I|| after Cholesky QR.
+# Largest accepted bound on ||Q'Q - I|| of axes that are weighted sums of the rows.
 MAX_ORTHOGONALITY_DEFECT = 3e-11
 # A-priori estimate of ||Q'Q - I|| up to which CholeskyQR2 is used, and Householder QR above ...
 _MAX_CHOLQR2_LOSS = 1e-9
-# ... and up to which a single round of Cholesky QR suffices.
+# ... and up to which a single round of Cholesky QR, or QR of blocks of sparse rows, suffices.
 _MAX_CHOLQR_LOSS = 1e-11
 # Largest accepted error of the axes, ||Q'Q - I|| or relative distance of rows from the span.
 _MAX_AXES_ERROR = 1e-8
@@ -37,11 +39,14 @@ _BLOCK_FEATURES = 2048
 def span_rows(moments: MomentsOfRows, distinct: ShiftedRows) -> RowSpace:
     """Return the row space of distinct shifted rows, of which the first is zero.
 
-    Cholesky QR is faster; Householder QR takes over where it loses too many digits.
+    Cholesky QR is faster; Householder QR takes over where it loses too many digits. Sparse rows
+    are first factorized in blocks, since their copy could be much larger than the table.
     """
     gram = distinct.gram()
     row_norms = np.sqrt(np.diag(gram))
     row_space = _span_by_cholesky_qr(moments, distinct, gram, row_norms)
+    if row_space is None and distinct.is_sparse:
+        row_space = _span_by_qr_of_blocks(moments, distinct, row_norms)
     if row_space is None:
         row_space = _span_by_householder_qr(moments, distinct, row_norms)
     return row_space
@@ -50,11 +55,7 @@ def span_rows(moments: MomentsOfRows, distinct: ShiftedRows) -> RowSpace:
 def _span_by_cholesky_qr(
     moments: MomentsOfRows, distinct: ShiftedRows, gram: FloatArray, row_norms: FloatArray
 ) -> RowSpace | None:
-    """Row space by Cholesky QR from the Gram matrix; None if that is not accurate enough.
-
-    The accuracy is bounded with random probes, see :meth:`RowSpace.with_error_bounds`: that of
-    the orthogonality of the axes, and the distance of rows from their span.
-    """
+    """Row space by Cholesky QR from the Gram matrix; None if that is not accurate enough."""
     nonzero_norms = row_norms[1:]  # the first row is the shift, hence zero
     if not nonzero_norms.size or not nonzero_norms.all():
         return None
@@ -63,12 +64,72 @@ def _span_by_cholesky_qr(
     if row_space is None:
         return None
     row_space = row_space.with_error_bounds(distinct, row_norms)
-    # Negated, so that NaN counts as inaccurate.
-    if not row_space.orthogonality_defect <= MAX_ORTHOGONALITY_DEFECT:
+    return row_space if _is_accurate(row_space) else None
+
+
+def _is_accurate(row_space: RowSpace) -> bool:
+    """Whether axes that are weighted sums of rows are orthonormal, and span the rows.
+
+    Both are bounded with random probes, see :meth:`RowSpace.with_error_bounds`.
+    """
+    # NaN compares as false, so it counts as inaccurate.
+    if row_space.orthogonality_defect <= MAX_ORTHOGONALITY_DEFECT:
+        return row_space.relative_span_residual <= _MAX_AXES_ERROR
+    return False
+
+
+def _span_by_qr_of_blocks(
+    moments: MomentsOfRows, distinct: ShiftedRows, row_norms: FloatArray
+) -> RowSpace | None:
+    """Row space by Householder QR of blocks of features; None if that is not accurate enough.
+
+    Only the triangular factor of the rows is kept, with as many digits as that of all features at
+    once. Unlike Cholesky QR, this finds rows that depend on others, which is common if most cells
+    are zero. The axes are weighted sums of the independent rows, so they lose digits where these
+    are nearly dependent.
+
+    Parameters
+    ----------
+    distinct : ShiftedRows
+        Rows minus the first row, without repetitions.
+    row_norms : (n,) array
+        Norms of these rows; that of the first is zero.
+    """
+    n = len(row_norms)
+    divisors = np.where(row_norms > 0, row_norms, 1.0)
+    # The factor of the blocks so far, and blocks until they have as many features as it.
+    pending = [np.empty((0, n))]
+    for _, block in distinct.blocks():
+        pending.append((block / divisors[:, None]).T)
+        if sum(map(len, pending)) >= 2 * n:
+            pending = [_triangular_factor(np.vstack(pending))]
+    upper = _triangular_factor(np.vstack(pending))
+    upper, order = qr(upper, mode="r", pivoting=True, check_finite=False)
+    # Shorter components of unit rows are rounding error.
+    rank = int((np.abs(np.diag(upper)) > EPS * n).sum())
+    inverse = lapack.dtrtri(upper[:rank, :rank])[0]
+    # Axes of nearly dependent rows are less orthogonal than what removes differences of means
+    # needs: weighted sums of rows are trusted as far as those of one round of Cholesky QR.
+    if not EPS * float(np.vdot(inverse, inverse)) <= _MAX_CHOLQR_LOSS:
         return None
-    if not row_space.relative_span_residual <= _MAX_AXES_ERROR:
-        return None
-    return row_space
+    independent = order[:rank]
+    coordinates = np.empty((n, rank))
+    coordinates[order] = upper[:rank].T
+    row_weights = np.zeros((n, rank))
+    row_weights[independent] = inverse
+    row_space = RowSpace(
+        moments,
+        row_coordinates=coordinates * row_norms[:, None],
+        row_weights=row_weights / divisors[:, None],
+        explicit_axes=np.empty((moments.n_features, 0)),
+    )
+    row_space = row_space.with_error_bounds(distinct, row_norms)
+    return row_space if _is_accurate(row_space) else None
+
+
+def _triangular_factor(columns: FloatArray) -> FloatArray:
+    """Return the triangular factor of the QR decomposition of (m, n) columns, min(m, n) rows."""
+    return np.asarray(qr(columns, mode="r", check_finite=False)[0][: columns.shape[1]])
 
 
 def _span_by_householder_qr(

@@ -120,7 +120,7 @@ class RowMoments(BaseMoments):
 
 
 class SparseMoments(RowMoments):
-    """Moments of sparse rows; a fit is matrix-free."""
+    """Moments of many sparse rows; a fit is matrix-free."""
 
     matrix_free = True
 
@@ -136,7 +136,7 @@ class SparseMoments(RowMoments):
         return self.to_dense() if n_entries <= _MAX_MATRIX_ENTRIES else self
 
     def reduce_to_row_space(self, n_components: int | float, center: Center) -> None:
-        """Return None: coordinates of the span of sparse rows would not be sparse."""
+        """Return None: coordinates of so many rows would take more memory than the rows."""
 
     @classmethod
     def from_rows(

@@ -1,4 +1,4 @@
-"""Rows of a table in memory minus a shift, formed in blocks of columns.
+"""Rows of a table in memory minus a shift, formed in blocks of columns, dense or sparse.
 
 A wide table is as large as all else that a fit holds, so it is not copied: products with its
 shifted rows are sums over blocks of columns, which are formed when they are needed and stay in
@@ -7,16 +7,26 @@ digits, as it would if products with the shift were subtracted from products wit
 
 The table may belong to the caller, who may change it later. The rows of a fitted model are
 therefore compared with checksums whenever they are read again (:meth:`ShiftedRows.guard`).
+
+A sparse table is copied, without its zeros (:class:`SparseShiftedRows`). Its blocks are dense, so
+products with them round as those of the same table with its zeros do; columns of zeros are left
+out.
 """
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any, ClassVar, Self
 
 import numpy as np
+import scipy
 from scipy.linalg import blas
 
 from fairspan.errors import InvalidInput
+from fairspan.rows.sparse_rows import CsrArray
 from fairspan.typing import AnyArray, FloatArray, IndexArray
+
+Features = slice | IndexArray
+"""Positions of the features of a block."""
 
 # Entries of a block, which is formed in cache: 1 MB ...
 _BLOCK_ENTRIES = 2**17
@@ -69,9 +79,12 @@ class ShiftedRows:
     (array([ 0., -1.]), array([-2.,  1.]))
     """
 
+    # Whether zeros of the table are not stored, so that a dense copy may be much larger.
+    is_sparse: ClassVar[bool] = False
+
     def __init__(
         self,
-        values: AnyArray,
+        values: Any,
         order: IndexArray,
         shift: FloatArray,
         scale: FloatArray | None = None,
@@ -99,28 +112,28 @@ class ShiftedRows:
         """Shift in the units of these rows, (p,)."""
         return self.table_shift if self.scale is None else self.table_shift / self.scale
 
-    def divided_by(self, scale: FloatArray) -> "ShiftedRows":
+    def divided_by(self, scale: FloatArray) -> Self:
         """Divide the rows by a (p,) array of positive scales."""
         scaled = self._replace(self.order, self._positions)
         scaled.scale = scale if self.scale is None else self.scale * scale
         return scaled
 
-    def __getitem__(self, rows: slice | IndexArray) -> "ShiftedRows":
+    def __getitem__(self, rows: slice | IndexArray) -> Self:
         """Select rows by position."""
         return self._replace(self.order[rows], self._positions[rows])
 
-    def _replace(self, order: IndexArray, positions: IndexArray) -> "ShiftedRows":
+    def _replace(self, order: IndexArray, positions: IndexArray) -> Self:
         """Return other rows of the same table, with the same blocks and checksums."""
-        selected = ShiftedRows(self.values, order, self.table_shift, self.scale)
+        selected = type(self)(self.values, order, self.table_shift, self.scale)
         selected._block_features = self._block_features
         selected._positions = positions
         selected._checksums = self._checksums
         return selected
 
-    def blocks(self) -> Iterator[tuple[slice, FloatArray]]:
-        """Iterate over blocks of columns: the slice of features, and an (n, q) array.
+    def blocks(self) -> Iterator[tuple[Features, FloatArray]]:
+        """Iterate over blocks of columns: the positions of q features, and an (n, q) array.
 
-        The array is overwritten by the next block.
+        The array is overwritten by the next block. Features that are in no block are zero.
 
         Raises
         ------
@@ -141,7 +154,7 @@ class ShiftedRows:
         """Number of features of the largest block."""
         return min(self._block_features, self.shape[1])
 
-    def _blocks_of_table(self) -> Iterator[tuple[slice, FloatArray]]:
+    def _blocks_of_table(self) -> Iterator[tuple[Features, FloatArray]]:
         """Iterate over blocks of columns of the rows in the order of the table."""
         n, p = self.shape
         buffer = np.empty(n * self._buffer_features)
@@ -169,7 +182,7 @@ class ShiftedRows:
     def multiply_transposed(self, columns: FloatArray) -> FloatArray:
         """Multiply the transposed rows B' by (n,) or (n, q) columns, shape (p,) or (p, q)."""
         columns = columns[np.argsort(self._ranks)]
-        product = np.empty((self.shape[1], *columns.shape[1:]))
+        product = np.zeros((self.shape[1], *columns.shape[1:]))
         for features, block in self._blocks_of_table():
             product[features] = block.T @ columns
         return product
@@ -219,14 +232,15 @@ class ShiftedRows:
 
     def toarray(self) -> FloatArray:
         """Copy of all rows, shape (n, p)."""
-        copied = np.empty(self.shape)
+        copied = np.zeros(self.shape)
         for features, block in self.blocks():
             copied[:, features] = block
         return copied
 
-    def record_checksum(self, features: slice, block: FloatArray) -> None:
+    def record_checksum(self, block: FloatArray) -> None:
         """Record the checksum of the next block of the rows, which are not scaled."""
-        self._checksums.by_block.append(_checksum(features.start, block))
+        start = len(self._checksums.by_block) * self._block_features
+        self._checksums.by_block.append(_checksum(start, block))
 
     def guard(self) -> None:
         """From now on, compare the rows with their checksums whenever they are read."""
@@ -243,6 +257,80 @@ class ShiftedRows:
             "not copy them",
             "Fit again, or fit a copy: fit(X.copy(), ...)",
         )
+
+
+class SparseShiftedRows(ShiftedRows):
+    """Rows of a sparse table minus a shift and divided by a scale; only blocks of it are dense.
+
+    Parameters
+    ----------
+    values : (N, p) csr_array
+        Rows that nobody else changes.
+    order, shift, scale
+        Same as for :class:`ShiftedRows`.
+
+    Examples
+    --------
+    >>> table = scipy.sparse.csr_array(np.array([[0.0, 0.0, 5.0], [0.0, 2.0, 0.0]]))
+    >>> rows = SparseShiftedRows(table, np.array([1, 0]), shift=np.array([0.0, 0.0, 5.0]))
+    >>> rows.toarray()
+    array([[ 0.,  2., -5.],
+           [ 0.,  0.,  0.]])
+    >>> [features.tolist() for features, _ in rows.blocks()]
+    [[1, 2]]
+    """
+
+    values: CsrArray
+    is_sparse = True
+
+    def _blocks_of_table(self) -> Iterator[tuple[Features, FloatArray]]:
+        """Iterate over blocks of the columns that are not zero, of the rows in table order."""
+        n = self.shape[0]
+        columns = self._sorted_values.tocsc()
+        n_stored = np.diff(columns.indptr)
+        nonzero = np.flatnonzero((n_stored > 0) | (self.table_shift != 0))
+        # Other columns store nothing, so they can be skipped in the list of column starts.
+        starts = np.append(columns.indptr[nonzero], columns.indptr[-1])
+        columns = scipy.sparse.csc_array(
+            (columns.data, columns.indices, starts), shape=(n, len(nonzero))
+        )
+        buffer = np.empty(n * min(self._block_features, len(nonzero)))
+        for start in range(0, len(nonzero), self._block_features):
+            features = nonzero[start : start + self._block_features]
+            block = buffer[: n * len(features)].reshape(n, len(features))
+            columns[:, start : start + len(features)].toarray(out=block)
+            block -= self.table_shift[features]
+            if self.scale is not None:
+                block /= self.scale[features]
+            yield features, block
+
+    @property
+    def _sorted_values(self) -> CsrArray:
+        """These rows of the table, in its order."""
+        if self.shape[0] == self.values.shape[0]:
+            return self.values
+        return self.values[self._table_order]
+
+    def select_features(self, features: IndexArray) -> FloatArray:
+        """Return the columns of some features, shape (n, q)."""
+        columns = self.values[self.order][:, features].toarray() - self.table_shift[features]
+        if self.scale is not None:
+            columns /= self.scale[features]
+        return np.asarray(columns)
+
+    def toarray(self) -> FloatArray:
+        """Copy of all rows, shape (n, p)."""
+        copied = self.values[self.order].toarray()
+        copied -= self.table_shift
+        if self.scale is not None:
+            copied /= self.scale
+        return np.asarray(copied)
+
+    def record_checksum(self, block: FloatArray) -> None:
+        """Do nothing: the rows are a copy."""
+
+    def guard(self) -> None:
+        """Do nothing: the rows are a copy, which nobody changes."""
 
 
 class _Transposed:

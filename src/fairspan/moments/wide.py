@@ -11,6 +11,7 @@ all p features.
 import numbers
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
@@ -23,7 +24,7 @@ from fairspan.moments.group_rows import GroupRows, RowChunk, blocks_in_cache
 from fairspan.moments.row_axes import span_rows
 from fairspan.moments.row_moments import RowMoments
 from fairspan.moments.row_space import RowSpace
-from fairspan.moments.shifted_rows import ShiftedRows
+from fairspan.moments.shifted_rows import ShiftedRows, SparseShiftedRows
 from fairspan.moments.sparse_scatter import row_indices_by_group
 from fairspan.rows.arrays import ArrayRows
 from fairspan.rows.error_context import name_rows_in_errors
@@ -31,6 +32,7 @@ from fairspan.rows.frames import FrameRows
 from fairspan.rows.group_limit import DEFAULT_GROUP_LIMIT, GroupLimit
 from fairspan.rows.labels import Label
 from fairspan.rows.row_validation import to_finite_float64, to_numeric
+from fairspan.rows.sparse_rows import SparseRows
 from fairspan.typing import AnyArray, BoolArray, FloatArray, IndexArray
 
 # Up to this many features, data with fewer rows than features are verified in the features
@@ -42,7 +44,8 @@ MAX_WIDE_FEATURES = 2500
 class WideMoments(RowMoments):
     """Moments of a wide table; a fit works in the row space, which is exact.
 
-    See :meth:`reduce_to_row_space`. The table is not copied.
+    See :meth:`reduce_to_row_space`. A dense table is not copied, and of a sparse one only blocks
+    are made dense.
 
     Attributes
     ----------
@@ -55,7 +58,7 @@ class WideMoments(RowMoments):
 
     @classmethod
     def from_rows(
-        cls, rows: ArrayRows | FrameRows, limit: GroupLimit = DEFAULT_GROUP_LIMIT
+        cls, rows: ArrayRows | FrameRows | SparseRows, limit: GroupLimit = DEFAULT_GROUP_LIMIT
     ) -> "WideMoments":
         """Build from rows, which are sorted by group and shifted by the first of them.
 
@@ -68,10 +71,12 @@ class WideMoments(RowMoments):
             NaN, infinity, no numbers, missing labels, no rows, too many groups, or overflow.
         """
         assert rows.groups is not None
-        values = to_numeric(rows.array if isinstance(rows, ArrayRows) else rows.unvalidated())
-        n = len(values)
+        values = _values_of(rows)
+        n = rows.n_rows
         kept = np.arange(n)
-        if rows.on_missing == "drop":
+        if isinstance(rows, SparseRows):
+            kept = np.flatnonzero(rows.kept_mask)
+        elif rows.on_missing == "drop":
             kept = np.flatnonzero(~(rows.missing_label_mask | _incomplete_rows(values)))
         weights = np.ones(n) if rows.weights is None else rows.weights
         n_dropped = n - len(kept)
@@ -85,7 +90,7 @@ class WideMoments(RowMoments):
             if lost_groups:
                 warn_of_lost_groups(rows, lost_groups)
         order = np.concatenate(list(indices_by_group.values()))
-        shifted = ShiftedRows(values, order, shift=values[order[0]].astype(np.float64))
+        shifted = _shifted_by_first(values, order)
         # Infinity and NaN show in the means and are reported below.
         with np.errstate(over="ignore", invalid="ignore"):
             moments = cls._from_groups(
@@ -95,6 +100,8 @@ class WideMoments(RowMoments):
                 n_dropped=n_dropped,
                 weight_exponent=rows.weight_exponent,
             )
+        if isinstance(rows, SparseRows):  # whose values were validated when they were opened
+            return moments
         # Rows of zero weight, which have no moments, are validated too.
         if len(order) < len(kept) or not np.isfinite(moments.means).all():
             with name_rows_in_errors(rows.row_name):
@@ -280,6 +287,22 @@ def _check_finite(values: AnyArray, kept: IndexArray, names: tuple[str, ...] | N
         to_finite_float64(block, part.start, names)
 
 
+def _values_of(rows: ArrayRows | FrameRows | SparseRows) -> Any:
+    """Return the table of rows, as an array of numbers or a csr_array."""
+    if isinstance(rows, SparseRows):
+        return rows.matrix
+    return to_numeric(rows.array if isinstance(rows, ArrayRows) else rows.unvalidated())
+
+
+def _shifted_by_first(values: Any, order: IndexArray) -> ShiftedRows:
+    """Select rows of an array or csr_array, in this order, and shift them by the first of them."""
+    if isinstance(values, np.ndarray):
+        return ShiftedRows(values, order, shift=values[order[0]].astype(np.float64))
+    # A copy, which the caller does not change.
+    selected = values[order]
+    return SparseShiftedRows(selected, np.arange(len(order)), shift=selected[[0]].toarray()[0])
+
+
 def _incomplete_rows(values: AnyArray) -> BoolArray:
     """Return the mask of the rows that have a missing cell, (n,)."""
     masks = [np.isnan(values[part]).any(axis=1) for part in blocks_in_cache(*values.shape)]
@@ -305,10 +328,10 @@ def _group_wide_rows(
     stops = np.cumsum([len(indices) for indices in indices_by_group.values()]).tolist()
     positions = [slice(start, stop) for start, stop in zip([0, *stops], stops, strict=False)]
     group_weights = [float(weights[part].sum()) for part in positions]
-    means = np.empty((k, rows.shape[1]))
-    variances = np.empty_like(means)
+    means = np.zeros((k, rows.shape[1]))
+    variances = np.zeros_like(means)
     for features, block in rows.blocks():
-        rows.record_checksum(features, block)
+        rows.record_checksum(block)
         for group, part in enumerate(positions):
             deviations = block[part]
             mean = weights[part] @ deviations / group_weights[group]

@@ -12,7 +12,7 @@ from fairspan.errors import InvalidInput
 from fairspan.moments.compute import MIN_WIDE_FEATURES, compute_moments
 from fairspan.moments.group_moments import compute_group_moments
 from fairspan.moments.row_moments import SparseMoments
-from fairspan.moments.shifted_rows import ShiftedRows
+from fairspan.moments.shifted_rows import ShiftedRows, SparseShiftedRows
 from fairspan.moments.wide import WideMoments
 from fairspan.rows.opening import open_group_rows
 from numpy_reference import (
@@ -84,9 +84,18 @@ def test_blocks_of_columns_add_up(weights):
 @pytest.mark.usefixtures("blocks_of_few_features")
 @pytest.mark.parametrize("scale", [None, np.linspace(0.5, 3, 30)])
 @pytest.mark.parametrize("order", [np.arange(9), np.array([4, 0, 8, 2, 6])])
-def test_products_are_those_of_a_copy(order, scale):
+@pytest.mark.parametrize("is_sparse", [False, True])
+def test_products_are_those_of_a_copy(is_sparse, order, scale):
     table = (100 * WIDE.X).astype(np.int64)
-    rows = ShiftedRows(table, order, shift=table[4].astype(np.float64))
+    if is_sparse:
+        # Zeros, columns of zeros, and a column that only the shift has.
+        table[np.random.default_rng(4).random(table.shape) < 0.8] = 0
+        table[:, 5:12] = 0
+        table[:, 20] = 7 * (np.arange(9) == 4)
+        values = scipy.sparse.csr_array(table.astype(np.float64))
+        rows = SparseShiftedRows(values, order, shift=table[4].astype(np.float64))
+    else:
+        rows = ShiftedRows(table, order, shift=table[4].astype(np.float64))
     dense_rows = table[order] - table[4].astype(np.float64)
     if scale is not None:
         rows = rows.divided_by(scale)
