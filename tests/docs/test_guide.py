@@ -254,7 +254,7 @@ def test_the_caption_of_losses_against_rows_says_what_the_picture_shows():
     code = re.search(r"^```\{plot\}\n(?::[^\n]*\n)*(.*?)^```", page, re.S | re.M)[1]
     drawn = {}
     exec(compile(code, "new-rows.md", "exec"), drawn)
-    on_rows, cross_fitted, corrected = drawn["found"].mean(axis=2)
+    on_rows, cross_fitted, corrected = drawn["figures"].mean(axis=2)
     truth = drawn["truth"]
     assert f"The true loss is {truth:.2f}," in page
     assert 1.8 * truth < on_rows[0] < 2 * truth

@@ -57,8 +57,8 @@ def select_dimensions(
     --------
     >>> select_dimensions(5, 2)
     [1, 2, 3, 4, 5]
-    >>> chosen = select_dimensions(81, 34, 40)
-    >>> len(chosen), chosen[18:24], 34 in chosen, chosen[-1]
+    >>> dimensions = select_dimensions(81, 34, 40)
+    >>> len(dimensions), dimensions[18:24], 34 in dimensions, dimensions[-1]
     (40, [19, 20, 23, 26, 30, 33], True, 81)
     """
     if n_features <= max_count:

@@ -124,8 +124,8 @@ def rank_bound(
     >>> from fairspan import metrics
     >>> X, digits = load_digits(return_X_y=True)
     >>> model = NMF(5, init="nndsvda", max_iter=1000).fit(X)
-    >>> found = metrics.rank_bound(model, X, digits >= 5)
-    >>> bool(found.largest_error > found.bound > 0)
+    >>> result = metrics.rank_bound(model, X, digits >= 5)
+    >>> bool(result.largest_error > result.bound > 0)
     True
     """
     check_bool("relative", relative)

@@ -129,8 +129,8 @@ def find_slices(
     ...     return X, attributes
     >>> X, _ = draw_rows(0)
     >>> model = fs.FairPCA(2, missing_groups="ignore").fit(X)
-    >>> found = fs.find_slices(model, *draw_rows(1))
-    >>> [each.name for each in found.confirmed]
+    >>> result = fs.find_slices(model, *draw_rows(1))
+    >>> [slice_.name for slice_ in result.confirmed]
     ['attribute 0=yes & attribute 1=yes']
     """
     encoded = encode_rows(model, X)
