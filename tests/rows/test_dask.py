@@ -467,7 +467,7 @@ def fit_frame():
 
 
 @cache
-def unfit_frame():
+def fit_array():
     return FairPCA(2).fit(X, sensitive_features=GROUPS)
 
 
@@ -491,10 +491,10 @@ def test_an_array_stays_an_array_of_its_precision(precision):
     import dask.array as da
 
     values = X.astype(precision)
-    reduced = unfit_frame().transform(da.from_array(values, chunks=(170, 3)))
+    reduced = fit_array().transform(da.from_array(values, chunks=(170, 3)))
     assert isinstance(reduced, da.Array)
     assert reduced.chunks == ((170, 170, 170, 90), (2,))
-    expected = unfit_frame().transform(values)
+    expected = fit_array().transform(values)
     assert reduced.dtype == expected.dtype
     local = reduced.compute()
     assert local.dtype == expected.dtype
@@ -508,13 +508,13 @@ def test_unknown_chunks_and_partitions_without_rows():
 
     all_rows = dd.from_pandas(FRAME, npartitions=4)
     some = all_rows[all_rows.a > 100]
-    expected = unfit_frame().transform(X[X[:, 0] > 100])
-    np.testing.assert_allclose(unfit_frame().transform(some.to_dask_array()).compute(), expected)
+    expected = fit_array().transform(X[X[:, 0] > 100])
+    np.testing.assert_allclose(fit_array().transform(some.to_dask_array()).compute(), expected)
     gap = dd.concat([all_rows.partitions[:2], all_rows[all_rows.a > 1e9], all_rows.partitions[2:]])
     assert len(fit_frame().transform(gap).compute()) == len(X)
     single = da.from_array(X.astype(np.float32), chunks=100)
     holey = (
-        unfit_frame().transform(da.concatenate([single[:100], single[:0], single[100:]])).compute()
+        fit_array().transform(da.concatenate([single[:100], single[:0], single[100:]])).compute()
     )
     assert (holey.shape, holey.dtype) == ((len(X), 2), np.float32)
 
@@ -530,9 +530,9 @@ def test_nothing_is_computed_before_it_is_requested():
     with pytest.raises(InvalidInput, match=r"'a' is not numeric"):
         fit_frame().transform(lazy.assign(a="text"))
     array = da.from_array(X, chunks=100).map_blocks(never, meta=np.empty((0, 0)))
-    unfit_frame().transform(array)
+    fit_array().transform(array)
     with pytest.raises(InvalidInput, match="X has 3 features, but the model expects 4"):
-        unfit_frame().transform(array[:, :3])
+        fit_array().transform(array[:, :3])
     with pytest.raises(InvalidType, match="X is a Dask Series"):
         fit_frame().transform(lazy["a"])
 
@@ -546,7 +546,7 @@ def test_errors_name_the_partition():
     with pytest.raises(InvalidInput, match=r"partition 4: X contains NaN.*'c'"):
         fit_frame().transform(dd.from_pandas(holes, npartitions=6)).compute()
     with pytest.raises(InvalidInput, match="partition 4: X contains NaN"):
-        unfit_frame().transform(da.from_array(holes.to_numpy(), chunks=100)).compute()
+        fit_array().transform(da.from_array(holes.to_numpy(), chunks=100)).compute()
     frames = [FRAME, FRAME.drop(columns="b")]
     odd = dd.from_map(part_of, [0, 1], frames=frames, meta=FRAME.iloc[:0])
     with pytest.raises(InvalidInput, match=r"partition 1: .*no column 'b'"):
@@ -557,9 +557,9 @@ def test_coordinates_are_reconstructed_lazily():
     import dask.array as da
     import dask.dataframe as dd
 
-    coordinates = unfit_frame().transform(X)
-    expected = unfit_frame().inverse_transform(coordinates)
-    lazy = unfit_frame().inverse_transform(da.from_array(coordinates, chunks=(100, 1)))
+    coordinates = fit_array().transform(X)
+    expected = fit_array().inverse_transform(coordinates)
+    lazy = fit_array().inverse_transform(da.from_array(coordinates, chunks=(100, 1)))
     assert isinstance(lazy, da.Array)
     assert lazy.shape == X.shape
     np.testing.assert_allclose(lazy.compute(), expected)
@@ -569,7 +569,7 @@ def test_coordinates_are_reconstructed_lazily():
         fit_frame().inverse_transform(fit_frame().transform(FRAME)),
     )
     with pytest.raises(InvalidInput, match="coordinates, but the model expects 2"):
-        unfit_frame().inverse_transform(da.from_array(X, chunks=100))
+        fit_array().inverse_transform(da.from_array(X, chunks=100))
 
 
 @pytest.mark.slow
@@ -577,14 +577,12 @@ def test_rows_are_scored_lazily():
     import dask.array as da
     import dask.dataframe as dd
 
-    expected = unfit_frame().score_samples(X)
-    lazy = unfit_frame().score_samples(da.from_array(X, chunks=(100, 3)))
+    expected = fit_array().score_samples(X)
+    lazy = fit_array().score_samples(da.from_array(X, chunks=(100, 3)))
     assert isinstance(lazy, da.Array)
     assert lazy.shape == (len(X),)
     np.testing.assert_allclose(lazy.compute(), expected)
-    assert unfit_frame().score(da.from_array(X, chunks=100)) == pytest.approx(
-        unfit_frame().score(X)
-    )
+    assert fit_array().score(da.from_array(X, chunks=100)) == pytest.approx(fit_array().score(X))
     all_rows = dd.from_pandas(FRAME.assign(sex=GROUPS), npartitions=3)
     series = fit_frame().score_samples(all_rows).compute()
     pd.testing.assert_index_equal(series.index, FRAME.index)
@@ -603,7 +601,7 @@ def test_on_a_cluster(client):
         fit_frame().transform(all_rows).compute(), fit_frame().transform(FRAME), rtol=0, atol=1e-12
     )
     array = da.from_array(X, chunks=100)
-    np.testing.assert_allclose(unfit_frame().transform(array).compute(), unfit_frame().transform(X))
+    np.testing.assert_allclose(fit_array().transform(array).compute(), fit_array().transform(X))
 
 
 def test_scores_of_single_precision_are_double_as_those_of_rows_in_memory():
