@@ -23,21 +23,23 @@ group = np.where(digits >= 5, "5 to 9", "0 to 4")
 warnings.simplefilter("ignore", ConvergenceWarning)
 
 dimensions = [2, 4, 6, 8, 10, 12]
-found = [
+results = [
     fs.metrics.rank_bound(NMF(d, init="nndsvda", max_iter=300).fit(images), images, group)
     for d in dimensions
 ]
-for bound in found:
+for bound in results:
     print(bound)
     assert bound.largest_error > bound.bound
 
 # %%
-# The largest error, as a share of the group's mean square, beside the bound. What is above the line
+# The largest error, as a share of the group's mean square, and the bound. What is above the line
 # is the price of components without negative entries; fairness alone cannot explain it.
 
 _, ax = plt.subplots(layout="constrained")
-ax.plot(dimensions, [100 * each.largest_error for each in found], "o-", label="NMF")
-ax.plot(dimensions, [100 * each.bound for each in found], "k--", label="bound for linear decoders")
+ax.plot(dimensions, [100 * result.largest_error for result in results], "o-", label="NMF")
+ax.plot(
+    dimensions, [100 * result.bound for result in results], "k--", label="bound for linear decoders"
+)
 ax.set(
     xlabel="number of components",
     ylabel="largest error of a group, %",

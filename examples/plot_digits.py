@@ -31,11 +31,11 @@ plt.show()
 # %%
 # The audit estimates losses on new images.
 
-found = fs.audit({"fair": fair}, digits.data, parity)
-found.plot()
+result = fs.audit({"fair": fair}, digits.data, parity)
+result.plot()
 plt.show()
-print(found.verdict)
-assert found.verdict.kind == "harm, repair not shown to help"
+print(result.verdict)
+assert result.verdict.kind == "harm, repair not shown to help"
 
 # %%
 # The largest angle between the two subspaces, and the losses on these images:

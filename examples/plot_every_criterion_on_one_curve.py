@@ -20,10 +20,10 @@ plt.show()
 # %%
 # The position of each criterion:
 
-placed = {each.name: each for each in curve.locate_all()}
-for name, each in placed.items():
-    where = "on the curve" if each.on_frontier else "beyond an end"
-    print(f"{name:17} {each.errors.round(3)} {where}")
+placed = {fit.name: fit for fit in curve.locate_all()}
+for name, fit in placed.items():
+    where = "on the curve" if fit.on_frontier else "beyond an end"
+    print(f"{name:17} {fit.errors.round(3)} {where}")
 always_on_curve = ("total_error", "minimax_loss", "minimax_error", "nash_welfare")
 assert all(placed[name].on_frontier for name in always_on_curve)
 assert not placed["disparity"].on_frontier

@@ -17,12 +17,12 @@ plain = fs.FairPCA(3, criterion="total_error", scale=True)
 labels = np.repeat(["drawn", "others"], [100, 469])
 on_rows, expected, states = [], [], []
 for seed in range(20):
-    shuffled = np.random.default_rng(seed).permutation(labels)
-    plain.fit(patients.X, sensitive_features=shuffled)
-    drawn = fs.audit({"PCA": plain}, patients.X, shuffled).models[0].groups[0]
-    on_rows.append(drawn.observed_loss / drawn.observed_total_variance)
-    expected.append(drawn.expected_loss.value / drawn.observed_total_variance)
-    states.append(drawn.state)
+    permuted = np.random.default_rng(seed).permutation(labels)
+    plain.fit(patients.X, sensitive_features=permuted)
+    group = fs.audit({"PCA": plain}, patients.X, permuted).models[0].groups[0]
+    on_rows.append(group.observed_loss / group.observed_total_variance)
+    expected.append(group.expected_loss.value / group.observed_total_variance)
+    states.append(group.state)
 
 figure, axes = plt.subplots(figsize=(6.4, 2.6), layout="constrained")
 axes.plot(np.multiply(100, on_rows), range(20), "o", color="#d55e00", label="on the rows")

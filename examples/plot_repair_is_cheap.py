@@ -13,8 +13,8 @@ import fairspan as fs
 
 people = fs.datasets.load_adult_by_sex()
 fair = fs.FairPCA(3, scale=True).fit(people.X, sensitive_features=people.sensitive_features)
-found = fs.audit({"fair": fair}, people.X, people.sensitive_features)
-repaired, plain = found.models
+result = fs.audit({"fair": fair}, people.X, people.sensitive_features)
+repaired, plain = result.models
 
 figure, axes = plt.subplots(figsize=(6.4, 2.6), layout="constrained")
 for model, color, shift in ((plain, "#d55e00", -0.12), (repaired, "#0072b2", 0.12)):
@@ -23,7 +23,7 @@ for model, color, shift in ((plain, "#d55e00", -0.12), (repaired, "#0072b2", 0.1
         y = place + shift
         axes.plot([100 * share.low, 100 * share.high], [y, y], color=color)
         axes.plot(100 * share.value, y, "o", color=color, label=None if place else model.name)
-axes.axvspan(0, 100 * found.materiality, color="0.92", zorder=0, label="below materiality")
+axes.axvspan(0, 100 * result.materiality, color="0.92", zorder=0, label="below materiality")
 axes.set_yticks([0, 1], [group.group for group in plain.groups])
 axes.set(xlabel="expected loss on new rows, % of the group's variance", ylim=(1.5, -0.5))
 axes.legend()
@@ -39,9 +39,9 @@ for group in repaired.groups:
     change, variance = group.expected_change, group.observed_total_variance
     low, high = change.low / variance, change.high / variance
     print(f"{group.group}: {low:+.1%} to {high:+.1%} of the variance")
-print(found.verdict.kind)
+print(result.verdict.kind)
 print(f"error over all people: {total_error:+.2%}")
-assert found.verdict.kind == "harm, repair at a possible cost"
+assert result.verdict.kind == "harm, repair at a possible cost"
 assert women.expected_loss.low > 0
 assert women_fair.expected_change.high < 0 < men_fair.expected_change.low
 assert men_fair.expected_change.value < 0.01 * men.observed_total_variance

@@ -44,10 +44,14 @@ assert robust.solution_.status == "optimal"
 radii = [0.0, 1.0, 2.5, 5.0, 7.5, 10.0]
 new_rows = toy_rows(N_TEST, np.random.default_rng(0))
 draws = [toy_rows(N_TRAIN, np.random.default_rng((1, i))) for i in range(20)]
-found = np.mean([performance(draw, new_rows, radii) for draw in draws], axis=0)
-worse = dict(zip(radii, found.sum(axis=1), strict=True))
+figures = np.mean([performance(draw, new_rows, radii) for draw in draws], axis=0)
+worse = dict(zip(radii, figures.sum(axis=1), strict=True))
 figure, ax = plt.subplots()
-for name, values in (("error", found[:, 1]), ("gap", found[:, 0]), ("both", found.sum(axis=1))):
+for name, values in (
+    ("error", figures[:, 1]),
+    ("gap", figures[:, 0]),
+    ("both", figures.sum(axis=1)),
+):
     ax.plot(radii, values, marker="o", label=name)
 ax.set(xlabel="radius of the smaller group", ylabel="on new rows, means of 20 draws")
 ax.legend()

@@ -32,8 +32,8 @@ X[customers["region"] == "north"] *= 2
 fit, new = slice(0, 2_000), slice(2_000, None)
 
 pca = fs.FairPCA(2, missing_groups="ignore").fit(X[fit])
-found = fs.find_slices(pca, X[new], customers[new])
-print(found)
+result = fs.find_slices(pca, X[new], customers[new])
+print(result)
 
 # %%
 # Errors and losses of all slices of one or two attributes, on the new rows. The errors of parts of
@@ -60,4 +60,4 @@ ax.set_title("Errors and losses of slices", loc="left")
 fig.tight_layout()
 plt.show()
 
-assert [each.name for each in found.confirmed] == ["age=old & area=rural"]
+assert [slice_.name for slice_ in result.confirmed] == ["age=old & area=rural"]

@@ -38,22 +38,24 @@ methods = {
         RandomForestRegressor(100, min_samples_leaf=20, random_state=0),
     ),
 }
-found, kept = {name: [] for name in methods}, []
+r2_scores, captured = {name: [] for name in methods}, []
 for columns in hidden.values():
     restriction = fs.Uncorrelated(columns) if columns else None
     fair = fs.FairPCA(6, criterion="total_error", restriction=restriction)
     fair.fit(train[features + columns], sensitive_features=group[: n // 2])
-    kept.append(fair.explained_variance_ratio_.sum())
+    captured.append(fair.explained_variance_ratio_.sum())
     for name, (target, method) in methods.items():
         method.fit(fair.transform(train[features]), train[target])
         predicted = method.predict(fair.transform(test[features]))
-        found[name].append(r2_score(test[target], predicted))
+        r2_scores[name].append(r2_score(test[target], predicted))
 
 figure, axes = plt.subplots(layout="constrained")
 places = np.arange(len(hidden))
-for shift, (name, scores) in zip((-0.2, 0.2), found.items(), strict=True):
+for shift, (name, scores) in zip((-0.2, 0.2), r2_scores.items(), strict=True):
     axes.bar(places + shift, scores, 0.38, label=name)
-axes.set_xticks(places, [f"{name}\nkeeps {k:.0%}" for name, k in zip(hidden, kept, strict=True)])
+axes.set_xticks(
+    places, [f"{name}\nkeeps {k:.0%}" for name, k in zip(hidden, captured, strict=True)]
+)
 axes.set_ylabel("share of variance explained, on held-out rows")
 axes.axhline(0, color="#545b65", linewidth=0.8)
 axes.legend()
@@ -62,10 +64,10 @@ plt.show()
 # %%
 # Predictability of age and of its square, and the variance kept:
 
-for name, scores in found.items():
+for name, scores in r2_scores.items():
     print(f"{name:26}", dict(zip(hidden, np.round(scores, 3).tolist(), strict=True)))
-print("kept", np.round(kept, 3).tolist())
-linear, forest = found.values()
+print("kept", np.round(captured, 3).tolist())
+linear, forest = r2_scores.values()
 assert linear[0] > 0.3 > 0.01 > max(linear[1:])
 assert min(forest[:2]) > 0.2 > 0.05 > forest[2]
-assert kept[0] > kept[1] > kept[2] > 0.7 * kept[0]
+assert captured[0] > captured[1] > captured[2] > 0.7 * captured[0]

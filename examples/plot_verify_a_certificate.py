@@ -17,7 +17,7 @@ d = 5
 fair = fs.FairPCA(d).fit(people.X, sensitive_features=people.sensitive_features)
 
 mean = people.X.mean(axis=0)
-groups = [people.X[people.sensitive_features == each] - mean for each in fair.groups_]
+groups = [people.X[people.sensitive_features == group] - mean for group in fair.groups_]
 S = np.array([rows.T @ rows / len(rows) for rows in groups])
 
 
@@ -28,7 +28,7 @@ def least_error(matrix):
 
 def bound(w):
     """Return the lower bound on the largest loss that the weights prove."""
-    return least_error(np.tensordot(w, S, axes=1)) - w @ [least_error(each) for each in S]
+    return least_error(np.tensordot(w, S, axes=1)) - w @ [least_error(matrix) for matrix in S]
 
 
 proof = fair.solution_

@@ -36,7 +36,7 @@ plt.show()
 # The conclusion of each look:
 
 for look in monitor.history.looks:
-    changes = [f"{each.group} {each.relative_drift.value:+.1%}" for each in look.groups]
+    changes = [f"{group.group} {group.relative_drift.value:+.1%}" for group in look.groups]
     print(look.number, ", ".join(changes), "risen:" if look.alarms else "", *look.alarms)
 assert [look.number for look in monitor.history.looks if look.alarms] == [7]
 assert monitor.history.looks[6].alarms == ("Female",)
