@@ -72,12 +72,12 @@ def describe_changes(before: Measurement, after: Measurement) -> str:
         Lines of text; empty if no case was measured twice.
     """
     earlier = {ratio.case: ratio.ratio for ratio in before.ratios}
-    repeated = [ratio for ratio in after.ratios if ratio.case in earlier]
-    if not repeated:
+    common = [ratio for ratio in after.ratios if ratio.case in earlier]
+    if not common:
         return ""
     slower: list[str] = []
     faster: list[str] = []
-    for new in repeated:
+    for new in common:
         change = new.ratio / earlier[new.case] - 1
         line = f"{new.case}: {earlier[new.case]:.2f} -> {new.ratio:.2f} ({100 * change:+.0f} %)"
         if change > _NOTABLE_CHANGE:
@@ -87,8 +87,8 @@ def describe_changes(before: Measurement, after: Measurement) -> str:
     lines = [f"Ratios compared with those of {before.day}, {_compare_machines(before, after)}."]
     lines += [f"- slower: {line}" for line in slower]
     lines += [f"- faster: {line}" for line in faster]
-    n_alike = len(repeated) - len(slower) - len(faster)
-    lines.append(f"- within {100 * _NOTABLE_CHANGE:.0f} %: {n_alike} of {len(repeated)} cases")
+    n_alike = len(common) - len(slower) - len(faster)
+    lines.append(f"- within {100 * _NOTABLE_CHANGE:.0f} %: {n_alike} of {len(common)} cases")
     return "\n".join(lines)
 
 

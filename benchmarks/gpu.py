@@ -135,7 +135,8 @@ def time_fairspan(
     if block_entries is not None:
         rows = replace(rows, block_entries=block_entries)
     seconds = median_seconds_on_device(lambda: compute_group_moments(rows), device)
-    moments, model = compute_group_moments(rows), FairPCA(min(10, X.shape[1]))
+    moments = compute_group_moments(rows)
+    model = FairPCA(min(10, X.shape[1]))
     fit = median_seconds_on_device(lambda: model.fit_moments(moments), device)
     return FairSpanTimes(seconds, fit, model.solution_.gap, model.solution_.status)
 
@@ -143,7 +144,8 @@ def time_fairspan(
 def format_times(X: torch.Tensor, speed: DeviceSpeed, times: FairSpanTimes) -> str:
     """Return a table of the times and of their share of the larger lower bound."""
     n, p = X.shape
-    n_bytes, n_operations = X.nbytes, 2 * n * p * p
+    n_bytes = X.nbytes
+    n_operations = 2 * n * p * p
     bounds = {"bytes moved": n_bytes / speed.copy, "arithmetic": n_operations / speed.float64}
     binding = max(bounds, key=lambda name: bounds[name])
     lines = [

@@ -16,7 +16,9 @@ from fairspan import FairPCA, GroupMoments, audit
 _SHAPES = ((50, 400_000), (100, 200_000), (300, 60_000), (1000, 20_000), (2000, 8000))
 _FOLDS = (5, 10, 20)
 # The data and cores for which the time of a cluster is calculated.
-_CLUSTER_ROWS, _CLUSTER_FEATURES, _CLUSTER_CORES = 10**9, 1000, 100
+_CLUSTER_ROWS = 10**9
+_CLUSTER_FEATURES = 1000
+_CLUSTER_CORES = 100
 _BYTES_OF_A_FLOAT = 8
 
 
@@ -52,7 +54,8 @@ def measure_throughput(effort: Effort) -> tuple[str, float]:
     cluster_rate : float
         Rows a second at the number of features of the cluster.
     """
-    lines, cluster_rate = [], 0.0
+    lines = []
+    cluster_rate = 0.0
     for p, full_n in _SHAPES:
         rows, labels = make_rows(full_n // 10 if effort.quick else full_n, p)
         n = len(rows)

@@ -86,8 +86,8 @@ def fit_kleindessner(
     if covariances:
         first, second = (np.cov((X[group == g] @ basis).T, bias=True) for g in (0, 1))
         values, vectors = np.linalg.eigh(first - second)
-        kept = np.argsort(np.abs(values))[: int(_KEPT_SHARE * X.shape[1])]
-        basis = basis @ vectors[:, kept]
+        most_equal = np.argsort(np.abs(values))[: int(_KEPT_SHARE * X.shape[1])]
+        basis = basis @ vectors[:, most_equal]
     model = PCA(d).fit((X - mean) @ basis)
     return lambda rows, _: np.asarray(model.transform((rows - mean) @ basis))
 

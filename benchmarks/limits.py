@@ -116,8 +116,8 @@ class Result:
     @property
     def least_seconds(self) -> float:
         """Time of these operations, or of one pass over rows and matrices if that is longer."""
-        read = _BYTES * (self.n * self.p + self.k * self.p**2)
-        return max(self.least_flops / self.rates.flops, read / self.rates.bytes)
+        n_bytes = _BYTES * (self.n * self.p + self.k * self.p**2)
+        return max(self.least_flops / self.rates.flops, n_bytes / self.rates.bytes)
 
 
 def cases(effort: Effort) -> list[Case]:

@@ -22,7 +22,9 @@ from fairspan.estimator.fit import Fit, fit_moments
 from fairspan.estimator.fit_settings import FitSettings
 from reproduction.vu.data_sets import DATA_SETS
 
-PENALTIES, RADIUS, D = (0.5, 2.5), 0.15, 3
+PENALTIES = (0.5, 2.5)
+RADIUS = 0.15
+D = 3
 # Rounds of multiplicative weights.
 _ROUNDS = 10
 _DEFAULT_TOL = 1e-9

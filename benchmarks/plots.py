@@ -25,7 +25,8 @@ def draw_ratios(
             color=BLUE, fontsize=9,
         )  # fmt: skip
     axes.set(xscale="log", yticks=places, yticklabels=names, ylim=(-0.6, len(names) - 0.2))
-    lower, upper = min(*ratios, *goals, 1) / 1.4, max(*ratios, *goals, 1) * 1.4
+    lower = min(*ratios, *goals, 1) / 1.4
+    upper = max(*ratios, *goals, 1) * 1.4
     axes.set_xlim(lower, upper)
     _set_decimal_ticks(axes, lower, upper)
     axes.set_xlabel("time of a fair fit / time of scikit-learn's fastest PCA")

@@ -48,7 +48,8 @@ def descend(problem: RobustProblem, d: int, n_starts: int, n_steps: int) -> Floa
     """Return the errors of the groups, (2,), at the smallest value of equation (6) of any start."""
     rng = np.random.default_rng(0)
     p = problem.moments.shape[1]
-    smallest_value, errors_there = np.inf, np.full(2, np.nan)
+    smallest_value = np.inf
+    errors_there = np.full(2, np.nan)
     for _ in range(n_starts):
         U = np.linalg.qr(rng.standard_normal((p, p - d)))[0]
         value, errors = _descend_from(problem, U, n_steps)
@@ -63,14 +64,16 @@ def _descend_from(problem: RobustProblem, U: FloatArray, n_steps: int) -> tuple[
     step_size = 1 / np.sqrt(n_steps + 1)
     root_weights = 2 * np.abs(weights) * np.sqrt(problem.radii)
     constants = weights @ problem.radii
-    smallest_value, errors_there = np.inf, np.full(2, np.nan)
+    smallest_value = np.inf
+    errors_there = np.full(2, np.nan)
     for _ in range(n_steps):
         images = problem.moments @ U
         errors = np.einsum("pm,gpm->g", U, images)
         values = weights @ errors + root_weights @ np.sqrt(errors) + constants
         active = int(values.argmax())
         if values[active] < smallest_value:
-            smallest_value, errors_there = float(values[active]), errors
+            smallest_value = float(values[active])
+            errors_there = errors
         slopes = root_weights[active] / np.sqrt(errors) + 2 * weights[active]
         gradient = np.tensordot(slopes, images, axes=1)
         gradient -= U @ (U.T @ gradient)

@@ -60,9 +60,9 @@ def make_embeddings(n: int, p: int, k: int, seed: int = 0) -> LabeledRows:
     for group in range(k):
         deviations = np.arange(1, p + 1) ** -0.6 * np.exp(0.25 * rng.standard_normal(p))
         turn = np.linalg.qr(np.eye(p) + 0.02 * rng.standard_normal((p, p)))[0]
-        own = labels == group
-        coordinates = rng.standard_normal((int(own.sum()), p)) * deviations
-        rows[own] = coordinates @ (directions @ turn).T + 0.1 * rng.standard_normal(p)
+        in_group = labels == group
+        coordinates = rng.standard_normal((int(in_group.sum()), p)) * deviations
+        rows[in_group] = coordinates @ (directions @ turn).T + 0.1 * rng.standard_normal(p)
     return rows, labels
 
 

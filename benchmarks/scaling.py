@@ -134,7 +134,8 @@ def measure(effort: Effort) -> SectionContent:
         except SkippedError as error:
             skipped.append(f"- {curve.label}: {error}.")
     figures = {
-        f"scaling-{measured.curve.name}": partial(draw, measured) for measured in measurements
+        f"scaling-{curve_times.curve.name}": partial(draw, curve_times)
+        for curve_times in measurements
     }
     return SectionContent(format_measurements(measurements, skipped), figures=figures)
 
@@ -164,14 +165,14 @@ def format_measurements(measurements: list[Measurements], skipped: list[str]) ->
     )
     exponents = [
         [
-            measured.curve.label,
-            measured.curve.title,
-            f"{exponent(measured.curve.values, measured.fair_seconds):.2f}",
-            f"{exponent(measured.curve.values, measured.pca_seconds):.2f}",
+            curve_times.curve.label,
+            curve_times.curve.title,
+            f"{exponent(curve_times.curve.values, curve_times.fair_seconds):.2f}",
+            f"{exponent(curve_times.curve.values, curve_times.pca_seconds):.2f}",
         ]
-        for measured in measurements
+        for curve_times in measurements
     ]
-    points = [line for measured in measurements for line in _point_lines(measured)]
+    points = [line for curve_times in measurements for line in _point_lines(curve_times)]
     notes = ["Not measured:\n\n" + "\n".join(skipped)] if skipped else []
     return "\n\n".join(
         [

@@ -33,7 +33,8 @@ from fairspan import GroupMoments
 from fairspan.moments.group_moments import compute_group_moments
 from fairspan.rows.files.file_rows import FileRows
 
-FILES, GROUPS = 20, ("a", "b", "c")
+FILES = 20
+GROUPS = ("a", "b", "c")
 PACKAGES = ("fairspan", "numpy", "pyarrow", "dask")
 # Dask has no type annotations.
 distributed: Any = import_module("distributed")

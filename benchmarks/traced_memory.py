@@ -1,4 +1,4 @@
-"""Memory that a fit holds beside the table, for each kind of table; traced, hence exact."""
+"""Memory that a fit holds in addition to the table, by kind of table; traced, hence exact."""
 
 import gc
 import tracemalloc
@@ -43,7 +43,7 @@ class Table:
 
 @dataclass(frozen=True)
 class TracedPeak:
-    """Bytes of a table, and the most that a fit holds beside it."""
+    """Bytes of a table, and the largest number that a fit holds in addition."""
 
     table_bytes: int
     peak_bytes: int

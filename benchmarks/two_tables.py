@@ -1,4 +1,4 @@
-"""Fair partial least squares and canonical correlation beside ordinary partial least squares."""
+"""Fair partial least squares and canonical correlation against ordinary partial least squares."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -88,7 +88,9 @@ def measure(effort: Effort) -> SectionContent:
         f"Fits to rows with default settings beside scikit-learn's `PLSSVD`, medians of "
         f"{effort.repetitions} turns. `gap` is the certificate's, as a share of the objective.\n\n"
     )
-    return SectionContent(text + format_table(header, [each.line for each in comparisons]))
+    return SectionContent(
+        text + format_table(header, [comparison.line for comparison in comparisons])
+    )
 
 
 def make_tables(
@@ -102,8 +104,8 @@ def make_tables(
     X = rng.standard_normal((n_rows, _N_X))
     Y = rng.standard_normal((n_rows, _N_Y))
     for group in range(n_groups):
-        own = groups == group
-        factors = rng.standard_normal((own.sum(), _N_SHARED)) * rng.uniform(0.3, 1, _N_SHARED)
-        X[own] += factors @ (x_common + 0.5 * rng.standard_normal(x_common.shape))
-        Y[own] += factors @ (y_common + 0.5 * rng.standard_normal(y_common.shape))
+        in_group = groups == group
+        factors = rng.standard_normal((in_group.sum(), _N_SHARED)) * rng.uniform(0.3, 1, _N_SHARED)
+        X[in_group] += factors @ (x_common + 0.5 * rng.standard_normal(x_common.shape))
+        Y[in_group] += factors @ (y_common + 0.5 * rng.standard_normal(y_common.shape))
     return X, Y, groups

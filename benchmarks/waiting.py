@@ -194,7 +194,8 @@ def compare_mean_parity(load: Callable[[], LabeledRows], turns: int) -> list[Com
         raise SkippedError(reason)
     X, labels = load()
     moments = GroupMoments.from_rows(X, labels)
-    unrestricted, restricted = FairPCA(20), FairPCA(20, restriction=MeanParity())
+    unrestricted = FairPCA(20)
+    restricted = FairPCA(20, restriction=MeanParity())
     runs: dict[str, Callable[[], object]] = {
         "unrestricted, moments": lambda: unrestricted.fit_moments(moments),
         "restricted, moments": lambda: restricted.fit_moments(moments),

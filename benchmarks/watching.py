@@ -1,4 +1,4 @@
-"""Reconstruction drift of all rows, by NannyML's formulas, beside the errors of each group."""
+"""Reconstruction drift of all rows, by NannyML's formulas, against the errors of each group."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -160,16 +160,16 @@ def judge_draw(X: FloatArray, groups: Labels, chunk_size: int, seed: int) -> Ala
     pooled = PooledDrift(X[reference], chunk_size)
     fair = FairPCA(pooled.n_components, scale=True)
     fair.fit(X[reference], sensitive_features=groups[reference])
-    same = Monitor(fair.subspace_, level=_LEVEL).add(chunk, labels)
-    changed = Monitor(fair.subspace_, level=_LEVEL).add(shuffled, labels)
+    same_monitor = Monitor(fair.subspace_, level=_LEVEL).add(chunk, labels)
+    shuffled_monitor = Monitor(fair.subspace_, level=_LEVEL).add(shuffled, labels)
     is_group = labels == _SHUFFLED
     errors_before = errors_of_rows(fair, earlier[earlier_groups == _SHUFFLED])
     return Alarms(
         pooled_same=pooled.has_alarm(chunk),
         pooled_shuffled=pooled.has_alarm(shuffled),
-        same=bool(same.alarms),
-        shuffled=_SHUFFLED in changed.alarms,
-        is_unknown=_SHUFFLED in changed.unknown_groups,
+        same=bool(same_monitor.alarms),
+        shuffled=_SHUFFLED in shuffled_monitor.alarms,
+        is_unknown=_SHUFFLED in shuffled_monitor.unknown_groups,
         ranks_same=have_risen(errors_of_rows(fair, chunk[is_group]), errors_before),
         ranks_shuffled=have_risen(errors_of_rows(fair, shuffled[is_group]), errors_before),
     )
@@ -194,9 +194,9 @@ def shuffle_columns(
     rows: FloatArray, is_shuffled: npt.NDArray[np.bool_], rng: np.random.Generator
 ) -> FloatArray:
     """Return the rows with each column shuffled by itself among some of them."""
-    shuffled = rows.copy()
-    shuffled[is_shuffled] = rng.permuted(rows[is_shuffled], axis=0)
-    return shuffled
+    result = rows.copy()
+    result[is_shuffled] = rng.permuted(rows[is_shuffled], axis=0)
+    return result
 
 
 def shares_of_alarms(draws: Sequence[Alarms]) -> list[str]:

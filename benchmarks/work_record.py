@@ -23,7 +23,7 @@ PARTS = (EIGENPROBLEMS, PRODUCTS, FACTORIZATIONS, CERTIFICATE, PROGRAMS)
 
 _LINEAR_ALGEBRA = tuple(str(Path(package.__file__).parent) for package in (np.linalg, scipy.linalg))
 _LIBRARY = str(Path(fairspan.__file__).parent)
-# Functions by the end of their file's path. Those of NumPy and SciPy are told by their folder.
+# Functions by the end of their file's path; those of NumPy and SciPy by their folder.
 _PARTS_OF_LINEAR_ALGEBRA = {
     "eigh": EIGENPROBLEMS,
     "eigvalsh": EIGENPROBLEMS,

@@ -32,9 +32,13 @@ from fairspan.estimator.fit_settings import FitSettings
 
 # Defaults of minPCA: starts, steps of each, and the parameters of Adam.
 _STARTS, _STEPS = 5, 500
-_LEARNING_RATE, _DECAYS, _ADAM_EPSILON = 0.1, (0.9, 0.99), 1e-8
+_LEARNING_RATE = 0.1
+_DECAYS = (0.9, 0.99)
+_ADAM_EPSILON = 1e-8
 # Defaults of StablePCA: rounds, a factor of the step size, and rounds until the step is halved.
-_ROUNDS, _STEP_FACTOR, _HALVING_ROUNDS = 1000, 10.0, 500
+_ROUNDS = 1000
+_STEP_FACTOR = 10.0
+_HALVING_ROUNDS = 500
 _FAIRSPAN_REPETITIONS = 5
 # Name, file, column of the groups, and d.
 _CASES = (
@@ -181,13 +185,15 @@ def mirror_prox(
     norm = np.abs(np.linalg.eigvalsh(A)).max()
     A = A / norm
     # Ranges of the entropies of w and of M; each divides the step of the other.
-    w_range, M_range = np.log(k), d * np.log(p / d)
+    w_range = np.log(k)
+    M_range = d * np.log(p / d)
     first_step = _STEP_FACTOR * np.sqrt(w_range / M_range) / 4
     uniform = np.full(k, -np.log(k))
     point = _SaddlePoint(
         M=(d / p) * np.eye(p), w=np.exp(uniform), log_M=np.log(d / p) * np.eye(p), log_w=uniform
     )
-    sum_of_M, sum_of_w = np.zeros((p, p)), np.zeros(k)
+    sum_of_M = np.zeros((p, p))
+    sum_of_w = np.zeros(k)
     for number in range(rounds):
         step = first_step * 0.5 ** (number // _HALVING_ROUNDS)
         M_step, w_step = step / w_range, step / M_range

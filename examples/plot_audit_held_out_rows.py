@@ -38,8 +38,8 @@ plt.show()
 # %%
 # Medians over ten draws:
 
-medians = {each: np.median(values) for each, values in gaps.items()}
-for each, value in medians.items():
-    print(*each, f"{value:.3f}")
+medians = {case: np.median(values) for case, values in gaps.items()}
+for case, value in medians.items():
+    print(*case, f"{value:.3f}")
 assert max(gaps["error gap", "fitted"]) < 1e-6
 assert medians["error gap", "new"] > 1

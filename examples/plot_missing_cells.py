@@ -37,9 +37,9 @@ for share in shares:
     losses["observed cells (EM)"].append(largest_loss(rows, on_missing="em"))
 
 figure, axes = plt.subplots(layout="constrained")
-for (name, found), color in zip(losses.items(), ("#d55e00", "#0072b2"), strict=True):
+for (name, values), color in zip(losses.items(), ("#d55e00", "#0072b2"), strict=True):
     axes.plot(
-        [100 * share for share in shares], found, "o-", color=color, label=f"fair PCA, {name}"
+        [100 * share for share in shares], values, "o-", color=color, label=f"fair PCA, {name}"
     )
 axes.axhline(
     largest_loss(X, criterion="total_error"),
@@ -55,7 +55,7 @@ plt.show()
 # Increase of the largest loss over that of the fit to complete rows:
 
 best = losses["observed cells (EM)"][0]
-for name, found in losses.items():
-    print(f"{name}: {', '.join(f'{loss / best - 1:+.0%}' for loss in found)}")
+for name, values in losses.items():
+    print(f"{name}: {', '.join(f'{loss / best - 1:+.0%}' for loss in values)}")
 assert losses["observed cells (EM)"][-1] < 1.1 * best
 assert losses["column means"][-1] > 1.1 * best

@@ -14,8 +14,8 @@ from sklearn.decomposition import PCA
 import fairspan as fs
 
 digits = load_digits()
-written = digits.target.astype(str)
-fair = fs.FairPCA(n_components=0.8).fit(digits.data, sensitive_features=written)
+digit = digits.target.astype(str)
+fair = fs.FairPCA(n_components=0.8).fit(digits.data, sensitive_features=digit)
 fs.displays.VarianceKeptDisplay.from_estimator(fair)
 plt.show()
 
@@ -31,8 +31,8 @@ for name, fit in (
     (f"{d - 1} fair", less),
     (f"{usual} by the rule of PCA", plain),
 ):
-    kept = fit.group_explained_variance_ratio_.sum(axis=1)
-    print(f"{name}: from {kept.min():.1%} to {kept.max():.1%}")
+    ratios = fit.group_explained_variance_ratio_.sum(axis=1)
+    print(f"{name}: from {ratios.min():.1%} to {ratios.max():.1%}")
 assert fair.group_explained_variance_ratio_.sum(axis=1).min() >= 0.8
 assert less.group_explained_variance_ratio_.sum(axis=1).min() < 0.8
 assert plain.group_explained_variance_ratio_.sum(axis=1).min() < 0.75

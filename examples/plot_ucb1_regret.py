@@ -30,7 +30,7 @@ def simulated_regret(seed):
 
 
 regrets = np.array([simulated_regret(seed) for seed in range(5)])
-bound = np.array([UCB1(len(MEANS)).regret_bound(MEANS, each) for each in rounds])
+bound = np.array([UCB1(len(MEANS)).regret_bound(MEANS, n) for n in rounds])
 assert (regrets < bound).all()
 
 figure, axes = plt.subplots(layout="constrained")

@@ -33,15 +33,17 @@ _DAY = (2026, 11, 25, 0, 0, 0)
 def arrays_of(text: str) -> dict[str, np.ndarray]:
     """Return the stored arrays, from the lines of the source."""
     lines = [row for row in csv.reader(io.StringIO(text), skipinitialspace=True) if row]
-    stored: dict[str, np.ndarray] = {"attribution": np.array(ATTRIBUTION)}
+    arrays: dict[str, np.ndarray] = {"attribution": np.array(ATTRIBUTION)}
     for name, column in zip(NAMES, zip(*lines, strict=True), strict=True):
         if name in NUMBERS:
             numbers = np.array(column, dtype=np.int64)
-            stored[name] = numbers.astype(np.min_scalar_type(int(numbers.max())))
+            arrays[name] = numbers.astype(np.min_scalar_type(int(numbers.max())))
         elif name != "fnlwgt":
-            values, codes = np.unique(["" if each == "?" else each for each in column], False, True)
-            stored[name], stored[f"{name} values"] = codes.astype(np.uint8), values
-    return stored
+            values, codes = np.unique(
+                ["" if value == "?" else value for value in column], False, True
+            )
+            arrays[name], arrays[f"{name} values"] = codes.astype(np.uint8), values
+    return arrays
 
 
 def write(arrays: dict[str, np.ndarray], path: Path) -> None:

@@ -11,7 +11,7 @@ import numpy as np
 
 import fairspan as fs
 
-# What an extra brings; `fairspan` uses it where it is asked for.
+# Code that uses each extra.
 MODULES = {
     "arrow": "pyarrow.dataset",
     "dask": "dask.dataframe",
@@ -47,8 +47,8 @@ def of_extra(extra: str) -> None:
             ",".join(map(str, row)) + f",{group}" for row, group in zip(X, GROUPS, strict=True)
         ]
         Path("rows.csv").write_text("\n".join(["a,b,c,d,e,group", *lines]))
-        read = fs.FairPCA(2).fit("rows.csv", sensitive_features="group")
-        np.testing.assert_allclose(read.solution_.objective, fair.solution_.objective)
+        from_file = fs.FairPCA(2).fit("rows.csv", sensitive_features="group")
+        np.testing.assert_allclose(from_file.solution_.objective, fair.solution_.objective)
     elif extra == "dask":
         rows = import_module("dask.array").from_array(X, chunks=(20, 5))
         np.testing.assert_allclose(fair.transform(rows).compute(), fair.transform(X))
@@ -58,8 +58,8 @@ def of_extra(extra: str) -> None:
         for row, group in zip(X.tolist(), GROUPS.tolist(), strict=True):
             workbook.active.append([*row, group])
         workbook.save("rows.xlsx")
-        read = fs.FairPCA(2).fit("rows.xlsx", sensitive_features="group")
-        np.testing.assert_allclose(read.solution_.objective, fair.solution_.objective)
+        from_file = fs.FairPCA(2).fit("rows.xlsx", sensitive_features="group")
+        np.testing.assert_allclose(from_file.solution_.objective, fair.solution_.objective)
     elif extra == "onnx":
         fair.subspace_.to_onnx("fair.onnx")
     elif extra == "pandas":

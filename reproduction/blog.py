@@ -57,11 +57,11 @@ class Bias:
             groups = (
                 sex if feature is None else np.where(features[feature] == 1, protected, "other")
             )
-            found = label_bias(income, groups, protected)
-            rows.append(_comparison_row(f"label bias, {protected}", found, printed))
+            bias = label_bias(income, groups, protected)
+            rows.append(_comparison_row(f"label bias, {protected}", bias, printed))
         indian = features["native-country=India"]
-        found = prediction_bias(lambda X: X[:, 0], indian[:, None], sex, "female")
-        rows.append(_comparison_row("signed bias of 'from India', female", found))
+        bias = prediction_bias(lambda X: X[:, 0], indian[:, None], sex, "female")
+        rows.append(_comparison_row("signed bias of 'from India', female", bias))
         rows.append(_comparison_row("share of rows from India", float(indian.mean())))
         return Result(
             self.title,
@@ -87,12 +87,12 @@ class Bandit:
         """Play the rounds; a million if full."""
         n_rounds = {Effort.QUICK: 20_000, Effort.NORMAL: 200_000, Effort.FULL: 1_000_000}
         last = n_rounds[setting.effort]
-        marks = [each for each in (1000, 10_000, 100_000, 200_000, 500_000, 10**6) if each <= last]
+        marks = [mark for mark in (1000, 10_000, 100_000, 200_000, 500_000, 10**6) if mark <= last]
         marks += [] if last in marks else [last]
         regrets = setting.store.get_or_compute("rounds", lambda: _regrets(marks, setting))
         policy = UCB1(len(_BIASES))
-        bounds = [_LARGEST * policy.regret_bound(_MEANS, each) for each in marks]
-        worst = [_LARGEST * policy.worst_case_bound(each) for each in marks]
+        bounds = [_LARGEST * policy.regret_bound(_MEANS, mark) for mark in marks]
+        worst = [_LARGEST * policy.worst_case_bound(mark) for mark in marks]
         rows: list[tuple[Cell, ...]] = list(zip(marks, regrets, bounds, worst, strict=True))
         return Result(
             self.title,
@@ -116,15 +116,16 @@ _MEANS = (0.5 + _BIASES) / _LARGEST
 
 def _regrets(marks: list[int], setting: Setting) -> list[float]:
     """Return the regret at each number of rounds, in the post's units of reward."""
-    policy, generator = UCB1(len(_BIASES)), np.random.default_rng(setting.seed)
-    found = []
+    policy = UCB1(len(_BIASES))
+    generator = np.random.default_rng(setting.seed)
+    regrets = []
     for number, (start, end) in enumerate(zip([0, *marks[:-1]], marks, strict=True)):
         setting.progress(f"to round {end}", number, len(marks))
         for noise in generator.uniform(size=end - start).tolist():
             arm = policy.select()
             policy.update(arm, (noise + float(_BIASES[arm])) / _LARGEST)
-        found.append(_LARGEST * policy.cumulative_regret(_MEANS))
-    return found
+        regrets.append(_LARGEST * policy.cumulative_regret(_MEANS))
+    return regrets
 
 
 def _draw_regret(
@@ -159,12 +160,12 @@ class LeastSquares:
         names = ["intercept", *(f"coefficient {i}" for i in range(1, 6))]
         rows = [
             (f"{title}: {name}", *_comparison_row("", ours, printed, _OTHER_DRAW)[1:], truth)
-            for title, found, printed_all, truths in (
+            for title, estimates, printed_all, truths in (
                 ("one variable", one, printed_one, (7.0, 0.5)),
                 ("five variables", many, printed_many, (-3.0, 1.0, 2.0, 3.0, 4.0, 5.0)),
             )
             for name, ours, printed, truth in zip(
-                names[: len(found)], found, printed_all, truths, strict=True
+                names[: len(estimates)], estimates, printed_all, truths, strict=True
             )
         ]
         return Result(
@@ -180,10 +181,10 @@ class LeastSquares:
 
 
 def _fit(X: FloatArray, y: FloatArray) -> list[float]:
-    """Intercept and coefficients of y, from moments."""
+    """Return intercept and coefficients of y, from moments."""
     moments = GroupMoments.from_rows(np.column_stack([X, y]), ["all"] * len(X))
-    found = least_squares(moments, X.shape[1])
-    return [found.intercept, *found.coefficients.tolist()]
+    model = least_squares(moments, X.shape[1])
+    return [model.intercept, *model.coefficients.tolist()]
 
 
 class Components:
@@ -201,7 +202,7 @@ class Components:
         scores = pca.transform(faces.X)
         correlations = np.corrcoef(scores, rowvar=False)
         listing = np.linalg.eigvalsh(np.cov(faces.X, rowvar=False))[::-1][:20]
-        kept = pca.explained_variance_ratio_.cumsum()
+        captured = pca.explained_variance_ratio_.cumsum()
         ours = pca.explained_variance_ * len(faces.X) / (len(faces.X) - 1)
         rows = [
             _comparison_row(
@@ -215,9 +216,9 @@ class Components:
                 None,
                 "the listing divides by n - 1, ours by n",
             ),
-            _comparison_row("share of the variance in 1 of 432", float(kept[0])),
-            _comparison_row("share of the variance in 5 of 432", float(kept[4])),
-            _comparison_row("share of the variance in 20 of 432", float(kept[19])),
+            _comparison_row("share of the variance in 1 of 432", float(captured[0])),
+            _comparison_row("share of the variance in 5 of 432", float(captured[4])),
+            _comparison_row("share of the variance in 20 of 432", float(captured[19])),
         ]
         return Result(
             self.title,

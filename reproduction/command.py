@@ -62,8 +62,10 @@ def reproduce(
     if quick and full:
         raise click.UsageError("Choose --quick or --full, not both.")
     experiment = experiment_of(name)
-    effort = "quick" if quick else "full" if full else "normal"
-    result, written, missing = reproduce_experiment(
+    effort = "full" if full else "normal"
+    if quick:
+        effort = "quick"
+    result, paths, missing = reproduce_experiment(
         experiment, _data_folder(experiment, data), effort, folder
     )
     if as_json:
@@ -77,7 +79,7 @@ def reproduce(
             "columns": result.columns,
             "rows": result.rows,
             "notes": result.notes,
-            "files": list(map(str, written)),
+            "files": list(map(str, paths)),
         }
         click.echo(to_json(facts))
     else:
@@ -87,7 +89,7 @@ def reproduce(
         source = "\n".join(wrap_text(f"Source: {experiment.source}.", width, "  "))
         click.echo(f"{text_of(result, width)}\n\n{source}")
         # One below the other: paths are copied, so no line may end inside one.
-        click.echo("Wrote " + "\n      ".join(map(str, written)))
+        click.echo("Wrote " + "\n      ".join(map(str, paths)))
     if missing is not None:
         click.echo(f"fairspan: no figure was drawn. {missing}", err=True)
 
@@ -129,15 +131,15 @@ def reproduce_experiment(
     partial = folder / f"{experiment.name}.partial"
     with Store(partial, header, _print_message) as store, Stage(experiment.name) as stage:
 
-        def show(what: str, done: int, total: int) -> None:
-            stage.name, stage.total = what, total
-            stage.advance(done - stage.n_done)
+        def show(step: str, n_done: int, total: int) -> None:
+            stage.name, stage.total = step, total
+            stage.advance(n_done - stage.n_done)
 
         if store.n_resumed:
             _print_message(f"going on after {store.n_resumed} finished steps kept in {partial}")
         try:
             result = experiment.run(Setting(data, Effort(effort), _SEED, show, store))
-            written, missing = write_result(result, folder, experiment.name)
+            paths, missing = write_result(result, folder, experiment.name)
         except KeyboardInterrupt:
             _print_message(
                 f"{len(store)} finished steps are kept in {partial}; run the same command again "
@@ -145,7 +147,7 @@ def reproduce_experiment(
             )
             raise
         store.remove()
-    return result, written, missing
+    return result, paths, missing
 
 
 def _data_folder(experiment: "Experiment", data: Path | None) -> Path:

@@ -3,7 +3,7 @@
 import csv
 from importlib.resources import files
 
-# Differences beyond this share want a reason beside them.
+# Differences beyond this share need a reason.
 WANTS_A_REASON = 0.10
 
 

@@ -48,23 +48,30 @@ def load(
     from pyarrow import parquet
 
     table = parquet.read_table(path)
-    columns = {each: table[each].to_numpy() for each in table.column_names}
-    features = [each for each in columns if _MARK not in each and each not in leave_out]
-    groups = [each.removeprefix(_GROUP) for each in columns if each.startswith(_GROUP)]
-    labels = [each for each in columns if each.startswith(_LABEL)]
-    asked = groups[:1] if group is None else [group] if isinstance(group, str) else list(group)
-    if unknown := [each for each in asked if each not in groups]:
+    columns = {name: table[name].to_numpy() for name in table.column_names}
+    features = [name for name in columns if _MARK not in name and name not in leave_out]
+    groups = [name.removeprefix(_GROUP) for name in columns if name.startswith(_GROUP)]
+    labels = [name for name in columns if name.startswith(_LABEL)]
+    if group is None:
+        requested = groups[:1]
+    elif isinstance(group, str):
+        requested = [group]
+    else:
+        requested = list(group)
+    if unknown := [group_name for group_name in requested if group_name not in groups]:
         raise InvalidParameter(
             f"{name} has no group column {unknown[0]!r}",
             f"Allowed: {format_list(groups)}",
             "Choose one of these",
         )
-    sensitive = np.column_stack([columns[_GROUP + each].astype(str) for each in asked])
+    sensitive = np.column_stack(
+        [columns[_GROUP + group_name].astype(str) for group_name in requested]
+    )
     return Dataset(
         name,
         path.name,
-        np.column_stack([columns[each].astype(np.float64) for each in features]),
-        sensitive[:, 0] if len(asked) == 1 else sensitive,
+        np.column_stack([columns[feature].astype(np.float64) for feature in features]),
+        sensitive[:, 0] if len(requested) == 1 else sensitive,
         tuple(features),
         columns[labels[0]] if labels else None,
     )
@@ -92,7 +99,7 @@ def load_faces(
     """
     path = data_file("lfw", data)
     with np.load(path, allow_pickle=False) as archive:
-        pixels, thirds, male = (archive[each] for each in ("pixels", "thirds", "male"))
+        pixels, thirds, male = (archive[key] for key in ("pixels", "thirds", "male"))
     genders = np.where(male == 1, "male", "female")
     rows = np.arange(len(male))
     if n_per_gender is not None:
@@ -127,11 +134,11 @@ def data_file(name: str, data: str | os.PathLike[str] | None = None) -> Path:
 def balanced_rows(groups: AnyArray, n_per_group: int, seed: int | tuple[int, ...]) -> IndexArray:
     """Draw as many rows of each group, without replacement; in the order of the rows."""
     generator = np.random.default_rng(seed)
-    drawn = [
+    samples = [
         generator.choice(np.flatnonzero(groups == label), n_per_group, replace=False)
         for label in np.unique(groups)
     ]
-    return np.sort(np.concatenate(drawn))
+    return np.sort(np.concatenate(samples))
 
 
 def resized(images: FloatArray, shape: tuple[int, int]) -> FloatArray:

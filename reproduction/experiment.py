@@ -51,7 +51,7 @@ class Result:
                 raise ValueError(f"{len(self.columns)} columns, but a row of {len(row)}: {row}")
 
 
-# Told what is being done, how many steps are done, and how many there are.
+# Called with the step, the number of finished steps, and the number of all steps.
 Progress = Callable[[str, int, int], None]
 
 
@@ -67,7 +67,7 @@ class Setting:
     seed : int
         Of everything random.
     progress : callable
-        ``progress(what, done, total)``, to be called before each step.
+        ``progress(step, n_done, total)``, to be called before each step.
     store : Store
         Keeps each step's value, so that an interrupted run goes on where it stopped.
     """
@@ -88,11 +88,11 @@ class Experiment(Protocol):
 
     @property
     def title(self) -> str:
-        """One line: what it shows."""
+        """Title of one line."""
 
     @property
     def source(self) -> str:
-        """Which paper, which table or figure."""
+        """Paper, and its table or figure."""
 
     @property
     def files(self) -> tuple[str, ...]:

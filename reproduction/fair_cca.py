@@ -35,11 +35,11 @@ _CORRELATIONS = (
     (0.8, 0.77, 0.75, 0.7, 0.6),
     (0.7, 0.68, 0.65, 0.62, 0.59),
 )
-# Length of the random change of the directions of a group, beside those common to all.
+# Length of the random change of a group's directions, relative to those common to all.
 _TURN = 0.2
 # Length of the difference between the means of two groups, in standard deviations.
 _SHIFT = 0.5
-# Weights of the differences between disparity errors beside the correlation.
+# Weights of the differences between disparity errors, relative to the correlation.
 PENALTIES = (0.1, 1.0, 10.0, 100.0)
 _N_DRAWS = {Effort.QUICK: 1, Effort.NORMAL: 5, Effort.FULL: 20}
 _N_STEPS = {Effort.QUICK: 200, Effort.NORMAL: 1000, Effort.FULL: 5000}
@@ -47,7 +47,7 @@ _N_STEPS = {Effort.QUICK: 200, Effort.NORMAL: 1000, Effort.FULL: 5000}
 _ARMIJO_SHARE = 1e-4
 # Decrease, relative to the objective, below which a search has ended.
 _NEGLIGIBLE_DECREASE = 1e-13
-# Marker and color of the methods in the figure, and how far beside the draw they stand.
+# Marker and color of the methods in the figure, and their horizontal distance from the draw.
 _MARKS = (("CCA", "s", MUTED, 0.0), ("SF-CCA", "o", VERMILION, -0.1), ("FairCCA", "D", BLUE, 0.1))
 _COLUMNS = (
     *("draw", "method", "correlation of all rows", "largest disparity error", "largest difference"),
@@ -56,7 +56,7 @@ _COLUMNS = (
 
 
 @dataclass(frozen=True, eq=False)
-class MadeRows:
+class GroupedTables:
     """Rows of two tables, and their groups.
 
     Attributes
@@ -75,7 +75,7 @@ class MadeRows:
         x = self.x - self.x.mean(axis=0)
         y = self.y - self.y.mean(axis=0)
         parts = [self.groups == group for group in np.unique(self.groups)]
-        return np.array([x[own].T @ y[own] / own.sum() for own in parts])
+        return np.array([x[members].T @ y[members] / members.sum() for members in parts])
 
     def disparity_errors(self, pair: Pair) -> FloatArray:
         """Disparity error of each group, (k,): the most that a pair keeps, less what this one does.
@@ -85,11 +85,11 @@ class MadeRows:
         covariances = self.cross_covariances
         whitened = _inverse_root(self.x) @ covariances @ _inverse_root(self.y)
         best = np.linalg.svd(whitened, compute_uv=False)[:, : pair[0].shape[1]].sum(axis=1)
-        return np.asarray(best - _kept(covariances, pair))
+        return np.asarray(best - _captured(covariances, pair))
 
 
 class FairCCAFormulas:
-    """SF-CCA, FR-CCA and CCA beside FairCCA, which proves how far each is from the best."""
+    """SF-CCA, FR-CCA and CCA against FairCCA, which proves how far each is from the best."""
 
     name = "fair-cca"
     title = "Fair canonical correlation: published methods and the proven optimum"
@@ -105,8 +105,8 @@ class FairCCAFormulas:
             compute = partial(
                 _compare, np.random.default_rng([setting.seed, draw]), _N_STEPS[setting.effort]
             )
-            found = setting.store.get_or_compute(f"draw {draw + 1}", compute)
-            rows += [(draw + 1, *row) for row in found]
+            records = setting.store.get_or_compute(f"draw {draw + 1}", compute)
+            rows += [(draw + 1, *row) for row in records]
         penalties = ", ".join(f"{penalty:g}" for penalty in PENALTIES)
         notes = (
             f"Three groups of 1,000, 150 and 200 rows, {_N_X} and {_N_Y} columns, d = "
@@ -134,20 +134,22 @@ class FairCCAFormulas:
 FAIR_CCA = FairCCAFormulas()
 
 
-def make_rows(rng: np.random.Generator) -> MadeRows:
+def make_rows(rng: np.random.Generator) -> GroupedTables:
     """Make rows of groups with white columns, whose pairs have the printed correlations."""
     n_pairs = len(_CORRELATIONS[0])
     common = rng.standard_normal((_N_X, n_pairs)), rng.standard_normal((_N_Y, n_pairs))
     x_parts, y_parts = [], []
     for n_rows, correlations in zip(_GROUP_SIZES, _CORRELATIONS, strict=True):
-        u, v = (np.linalg.qr(each + _TURN * rng.standard_normal(each.shape))[0] for each in common)
+        u, v = (
+            np.linalg.qr(basis + _TURN * rng.standard_normal(basis.shape))[0] for basis in common
+        )
         x = _white(rng.standard_normal((n_rows, _N_X)))
         noise = _white(rng.standard_normal((n_rows, _N_Y)))
         cross = u @ np.diag(correlations) @ v.T
         rest = np.linalg.cholesky(np.eye(_N_Y) - cross.T @ cross)
         x_parts.append(x)
         y_parts.append(_white(x @ cross + noise @ rest.T))
-    return MadeRows(
+    return GroupedTables(
         np.vstack(x_parts), np.vstack(y_parts), np.repeat(np.arange(len(x_parts)), _GROUP_SIZES)
     )
 
@@ -159,14 +161,14 @@ def _white(rows: FloatArray) -> FloatArray:
     return np.asarray(np.sqrt(len(rows)) * left @ right)
 
 
-def with_shifted_means(made: MadeRows, rng: np.random.Generator) -> MadeRows:
-    """Rows of the first two groups, the second of which is moved."""
-    own = made.groups < 2
-    x, y = made.x[own], made.y[own]
-    second = made.groups[own][:, None] == 1
+def with_shifted_means(tables: GroupedTables, rng: np.random.Generator) -> GroupedTables:
+    """Return the rows of the first two groups with the second shifted."""
+    in_first_two = tables.groups < 2
+    x, y = tables.x[in_first_two], tables.y[in_first_two]
+    second = tables.groups[in_first_two][:, None] == 1
     directions = (rng.standard_normal(table.shape[1]) for table in (x, y))
-    x_shift, y_shift = (_SHIFT * each / np.linalg.norm(each) for each in directions)
-    return MadeRows(x + second * x_shift, y + second * y_shift, made.groups[own])
+    x_shift, y_shift = (_SHIFT * direction / np.linalg.norm(direction) for direction in directions)
+    return GroupedTables(x + second * x_shift, y + second * y_shift, tables.groups[in_first_two])
 
 
 def canonical_pair(x: FloatArray, y: FloatArray, n_components: int) -> Pair:
@@ -196,21 +198,23 @@ def sf_cca(
     step = 1.0
     for _ in range(n_steps):
         gradients = sf_gradient(covariances, weights, penalty, (u, v))
-        slopes = [_tangent(point, each) for point, each in zip((u, v), gradients, strict=True)]
+        slopes = [
+            _tangent(point, gradient) for point, gradient in zip((u, v), gradients, strict=True)
+        ]
         squared_slope = sum(float(np.vdot(slope, slope)) for slope in slopes)
         if squared_slope == 0:
             break
         step *= 2
         while True:
-            moved = _orthonormal(u - step * slopes[0]), _orthonormal(v - step * slopes[1])
-            moved_value = sf_objective(covariances, weights, penalty, moved)
-            if moved_value <= value - _ARMIJO_SHARE * step * squared_slope:
+            candidate = _orthonormal(u - step * slopes[0]), _orthonormal(v - step * slopes[1])
+            candidate_value = sf_objective(covariances, weights, penalty, candidate)
+            if candidate_value <= value - _ARMIJO_SHARE * step * squared_slope:
                 break
             step /= 2
             if step * squared_slope <= _NEGLIGIBLE_DECREASE * abs(value):
                 return u, v
-        u, v = moved
-        value = moved_value
+        u, v = candidate
+        value = candidate_value
     return u, v
 
 
@@ -237,11 +241,11 @@ def disparity_errors(covariances: FloatArray, pair: Pair) -> FloatArray:
     """Disparity errors of orthonormal weights of white tables, (k,)."""
     d = pair[0].shape[1]
     best = np.linalg.svd(covariances, compute_uv=False)[:, :d].sum(axis=1)
-    return np.asarray(best - _kept(covariances, pair))
+    return np.asarray(best - _captured(covariances, pair))
 
 
-def _kept(covariances: FloatArray, pair: Pair) -> FloatArray:
-    """Covariance of the scores of each group, summed over pairs of scores, (k,)."""
+def _captured(covariances: FloatArray, pair: Pair) -> FloatArray:
+    """Return the covariance of the scores of each group, summed over pairs of scores, (k,)."""
     return np.asarray(np.einsum("id,gij,jd->g", pair[0], covariances, pair[1]))
 
 
@@ -257,72 +261,76 @@ def _orthonormal(matrix: FloatArray) -> FloatArray:
     return np.asarray(left @ right)
 
 
-def fr_cca(made: MadeRows, n_components: int) -> Pair:
-    """Pair of FR-CCA: canonical weights among those whose scores do not covary with the group."""
-    indicator = (made.groups == made.groups.max()) - (made.groups == made.groups.max()).mean()
+def fr_cca(tables: GroupedTables, n_components: int) -> Pair:
+    """Return canonical weights among those whose scores do not covary with the group."""
+    indicator = (tables.groups == tables.groups.max()) - (
+        tables.groups == tables.groups.max()
+    ).mean()
     x_basis, y_basis = (
-        np.linalg.svd((indicator @ table)[None])[2][1:].T for table in (made.x, made.y)
+        np.linalg.svd((indicator @ table)[None])[2][1:].T for table in (tables.x, tables.y)
     )
-    u, v = canonical_pair(made.x @ x_basis, made.y @ y_basis, n_components)
+    u, v = canonical_pair(tables.x @ x_basis, tables.y @ y_basis, n_components)
     return x_basis @ u, y_basis @ v
 
 
 def _compare(rng: np.random.Generator, n_steps: int) -> list[tuple[Cell, ...]]:
-    """Rows of the table for one draw, without its number."""
-    made = make_rows(rng)
-    shifted = with_shifted_means(made, rng)
-    return [*_compare_groups(made, n_steps), *_compare_parity(shifted)]
+    """Return the rows of the table for one draw, without its number."""
+    tables = make_rows(rng)
+    shifted = with_shifted_means(tables, rng)
+    return [*_compare_groups(tables, n_steps), *_compare_parity(shifted)]
 
 
-def _compare_groups(made: MadeRows, n_steps: int) -> list[tuple[Cell, ...]]:
-    covariances = made.cross_covariances
-    weights = np.bincount(made.groups) / len(made.groups)
-    ordinary = canonical_pair(made.x, made.y, N_COMPONENTS)
+def _compare_groups(tables: GroupedTables, n_steps: int) -> list[tuple[Cell, ...]]:
+    covariances = tables.cross_covariances
+    weights = np.bincount(tables.groups) / len(tables.groups)
+    ordinary = canonical_pair(tables.x, tables.y, N_COMPONENTS)
     pairs = [sf_cca(covariances, weights, penalty, n_steps, ordinary) for penalty in PENALTIES]
-    published = min(pairs, key=lambda pair: made.disparity_errors(pair).max())
-    fair, bound = _fair_cca(made)
+    published = min(pairs, key=lambda pair: tables.disparity_errors(pair).max())
+    fair, bound = _fair_cca(tables)
     return [
-        _row(name, made, pair, bound)
+        _row(name, tables, pair, bound)
         for name, pair in (("CCA", ordinary), ("SF-CCA", published), ("FairCCA", fair))
     ]
 
 
-def _compare_parity(made: MadeRows) -> list[tuple[Cell, ...]]:
-    total, _ = _fair_cca(made, criterion="total_covariance", restriction="mean_parity")
-    fair, bound = _fair_cca(made, restriction="mean_parity")
+def _compare_parity(tables: GroupedTables) -> list[tuple[Cell, ...]]:
+    total, _ = _fair_cca(tables, criterion="total_covariance", restriction="mean_parity")
+    fair, bound = _fair_cca(tables, restriction="mean_parity")
     return [
-        _row("CCA without parity", made, canonical_pair(made.x, made.y, N_COMPONENTS)),
-        _row("FR-CCA, parity", made, fr_cca(made, N_COMPONENTS), bound),
-        _row("FairCCA total covariance, parity", made, total, bound),
-        _row("FairCCA, parity", made, fair, bound),
+        _row("CCA without parity", tables, canonical_pair(tables.x, tables.y, N_COMPONENTS)),
+        _row("FR-CCA, parity", tables, fr_cca(tables, N_COMPONENTS), bound),
+        _row("FairCCA total covariance, parity", tables, total, bound),
+        _row("FairCCA, parity", tables, fair, bound),
     ]
 
 
 def _fair_cca(
-    made: MadeRows, criterion: str = "minimax_loss", restriction: str | None = None
+    tables: GroupedTables, criterion: str = "minimax_loss", restriction: str | None = None
 ) -> tuple[Pair, float]:
-    """Pair of FairCCA, and the lower bound of its objective."""
+    """Return the pair of FairCCA, and the lower bound of its objective."""
     model = FairCCA(N_COMPONENTS, criterion=criterion, restriction=restriction, scale=False)
-    model.fit(made.x, made.y, sensitive_features=made.groups)
+    model.fit(tables.x, tables.y, sensitive_features=tables.groups)
     return (model.x_weights_, model.y_weights_), model.solution_.lower_bound
 
 
-def _row(name: str, made: MadeRows, pair: Pair, bound: float | None = None) -> tuple[Cell, ...]:
-    """One line of the table; `bound` is that of the largest disparity error."""
-    x_scores = (made.x - made.x.mean(axis=0)) @ pair[0]
-    y_scores = (made.y - made.y.mean(axis=0)) @ pair[1]
+def _row(
+    name: str, tables: GroupedTables, pair: Pair, bound: float | None = None
+) -> tuple[Cell, ...]:
+    """Return one line of the table; `bound` is that of the largest disparity error."""
+    x_scores = (tables.x - tables.x.mean(axis=0)) @ pair[0]
+    y_scores = (tables.y - tables.y.mean(axis=0)) @ pair[1]
     correlation = float((x_scores * y_scores).mean(axis=0).sum())
-    indicators = made.groups[:, None] == np.unique(made.groups)
+    indicators = tables.groups[:, None] == np.unique(tables.groups)
     scores = np.hstack([x_scores, y_scores])
     with_group = float(np.abs(indicators.T @ scores).max() / len(scores))
-    errors = made.disparity_errors(pair)
+    errors = tables.disparity_errors(pair)
     largest = float(errors.max())
     above = None if bound is None else largest / bound - 1
     return name, correlation, largest, float(np.ptp(errors)), with_group, bound, above
 
 
 def _draw(figure: "Figure", rows: Sequence[tuple[Cell, ...]]) -> None:
-    """Largest disparity error of each draw and method, beside the bound."""
+    """Draw the largest disparity error of each draw and method, with the bound."""
     figure.set_size_inches(7, 4)
     ax = figure.subplots()
     for method, marker, color, offset in _MARKS:

@@ -87,8 +87,8 @@ def find_flip(moments: GroupMoments) -> float:
 def _row(
     step: str, quantity: str, ours: float, expected: float | None = None, by: str = _BY_HAND
 ) -> tuple[Cell, ...]:
-    known = None if expected is None else by
-    return step, quantity, ours, expected, known, relative_difference(ours, expected)
+    source = None if expected is None else by
+    return step, quantity, ours, expected, source, relative_difference(ours, expected)
 
 
 def _first_steps(moments: GroupMoments) -> list[tuple[Cell, ...]]:
@@ -147,7 +147,8 @@ def _draw(figure: "Figure", moments: GroupMoments, flip: float) -> None:
     left.set(xlim=(-0.3, 4.4), ylim=(-0.5, 4.6), title="Six rows and two directions")
     left.set_aspect("equal")
     left.legend(loc="upper right", fontsize=8)
-    below, above = np.linspace(0, flip, 50)[:-1], np.linspace(flip, 1, 20)[1:]
+    below = np.linspace(0, flip, 50)[:-1]
+    above = np.linspace(flip, 1, 20)[1:]
     _step(right.plot, moments, below, above)
     right.axvline(flip, color=MUTED, linestyle=":", linewidth=1)
     right.axhline(0, color=MUTED, linewidth=0.8)

@@ -20,7 +20,8 @@ from reproduction.registry import EXPERIMENTS, experiment_of
 from reproduction.writing import format_cell
 
 HERE = Path(__file__).parent
-RESULTS, PAGE = HERE / "results", HERE.parent / "docs" / "reproduced.md"
+RESULTS = HERE / "results"
+PAGE = HERE.parent / "docs" / "reproduced.md"
 _EFFORTS = {
     "quick": "a part",
     "normal": "everything, with the shortcuts in the notes",
@@ -41,10 +42,10 @@ figure.
 def format_page(results: Sequence[dict[str, Any]]) -> str:
     """Return the page, from the stored results in the order of the experiments."""
     lines = ["| result | source | run | date |", "|--|--|--|--|"]
-    for each in results:
-        link = f"[{each['title']}](#{each['name']})"
-        effort = _EFFORTS[each["effort"]]
-        lines.append(f"| {link} | {each['source']} | {effort} | {each['date']} |")
+    for result in results:
+        link = f"[{result['title']}](#{result['name']})"
+        effort = _EFFORTS[result["effort"]]
+        lines.append(f"| {link} | {result['source']} | {effort} | {result['date']} |")
     return _HEAD + "\n".join(lines) + "\n\n" + "\n".join(map(_section, results))
 
 

@@ -97,5 +97,5 @@ def experiment_of(name: str) -> "Experiment":
             "Choose one of these; ./run reproduce --help says what each shows",
         )
     module, _, attribute = EXPERIMENTS[name].home.partition(":")
-    found: Experiment = getattr(import_module(f"reproduction.{module}"), attribute)
-    return found
+    experiment: Experiment = getattr(import_module(f"reproduction.{module}"), attribute)
+    return experiment

@@ -66,8 +66,8 @@ class Samadi:
         if not quick:
             steps += [*_credit_steps(setting.data, CREDIT_22), *_face_steps(setting)]
         values = {}
-        for done, (key, compute) in enumerate(steps):
-            setting.progress(key, done, len(steps))
+        for n_done, (key, compute) in enumerate(steps):
+            setting.progress(key, n_done, len(steps))
             values[key] = setting.store.get_or_compute(key, compute)
         curves = list(_curves(values))
         rows, reached = self._rows(curves)
@@ -92,17 +92,25 @@ class Samadi:
             for i, d in enumerate(DIMENSIONS):
                 for g, group in enumerate(curve.groups):
                     start: tuple[Cell, ...] = (curve.data, d, group)
-                    pca, fair = curve.pca(self.quantity)[i][g], curve.fair(self.quantity)
+                    pca = curve.pca(self.quantity)[i][g]
+                    fair = curve.fair(self.quantity)
                     ours = None if fair is None else fair[i][g]
                     if self.quantity == "loss":
                         proof = (None, None) if fair is None else curve.proofs[i]
                         rows.append((*start, pca, ours, *proof))
                         continue
-                    known = expected.get((curve.data, d, group))
-                    difference = relative_difference(pca, known)
+                    reference = expected.get((curve.data, d, group))
+                    difference = relative_difference(pca, reference)
                     largest = max(largest, abs(difference or 0.0))
                     rows.append(
-                        (*start, pca, known, difference, mark(difference, "not explained"), ours)
+                        (
+                            *start,
+                            pca,
+                            reference,
+                            difference,
+                            mark(difference, "not explained"),
+                            ours,
+                        )
                     )
         return rows, largest
 
@@ -153,8 +161,8 @@ def _credit_steps(data: Path, name: str) -> Iterator[_Step]:
     @cache
     def moments() -> GroupMoments:
         # The authors' code leaves out the last column.
-        left_out = ["PAY_AMT6"] if name == CREDIT else []
-        rows = load("default_credit", data, "education", left_out)
+        excluded = ["PAY_AMT6"] if name == CREDIT else []
+        rows = load("default_credit", data, "education", excluded)
         X = (rows.X - rows.X.mean(axis=0)) / rows.X.std(axis=0, ddof=1)
         return GroupMoments.from_rows(X, rows.sensitive_features)
 
@@ -187,8 +195,8 @@ def _fair_steps(name: str, moments: Callable[[], GroupMoments]) -> Iterator[_Ste
 
 def _sample_figures(faces: Callable[[], Dataset], n: int, seed: int, sample: int) -> _Figures:
     X, genders = faces().X, faces().sensitive_features
-    drawn = balanced_rows(genders, n, (seed, n, sample))
-    return plain_figures(GroupMoments.from_rows(X[drawn], genders[drawn]))
+    sample_rows = balanced_rows(genders, n, (seed, n, sample))
+    return plain_figures(GroupMoments.from_rows(X[sample_rows], genders[sample_rows]))
 
 
 def plain_figures(moments: GroupMoments) -> _Figures:
@@ -197,8 +205,10 @@ def plain_figures(moments: GroupMoments) -> _Figures:
     pooled = np.tensordot(moments.proportions, moments.second_moments("global"), axes=1)
     basis = leading_subspace(pooled, DIMENSIONS[-1]).vectors
     captured = np.einsum("gii->ig", second.compress(basis)).cumsum(axis=0)
-    own = [second.leading(alone, DIMENSIONS[-1]).eigenvalues for alone in np.eye(second.n_groups)]
-    losses = np.maximum(np.cumsum(own, axis=1).T - captured, 0.0)
+    best_captured = [
+        second.leading(alone, DIMENSIONS[-1]).eigenvalues for alone in np.eye(second.n_groups)
+    ]
+    losses = np.maximum(np.cumsum(best_captured, axis=1).T - captured, 0.0)
     return {"errors": (second.traces - captured).tolist(), "losses": losses.tolist()}
 
 
@@ -229,25 +239,25 @@ def _curves(values: dict[str, _Figures]) -> Iterator[Curve]:
                 groups,
                 plain["errors"],
                 plain["losses"],
-                [each["errors"][0] for each in fair],
-                [each["losses"][0] for each in fair],
+                [figures["errors"][0] for figures in fair],
+                [figures["losses"][0] for figures in fair],
                 [
                     (gap, _STATUSES[int(number)])
-                    for gap, number in (each["proof"][0] for each in fair)
+                    for gap, number in (figures["proof"][0] for figures in fair)
                 ],
             )
     for name in _BALANCED:
         samples = [values[key] for key in values if key.startswith(f"{name}: ")]
         if samples:
             errors, losses = (
-                np.mean([each[what] for each in samples], axis=0).tolist()
-                for what in ("errors", "losses")
+                np.mean([figures[quantity] for figures in samples], axis=0).tolist()
+                for quantity in ("errors", "losses")
             )
             yield Curve(name, ("female", "male"), errors, losses)
 
 
 def _describe_worse_groups(curve: Curve) -> Iterator[str]:
-    """At which dimensions ordinary PCA leaves which group with the larger error."""
+    """Describe at which dimensions ordinary PCA leaves which group with the larger error."""
     first, second = curve.groups
     worse = [d for d, (a, b) in zip(DIMENSIONS, curve.pca_errors, strict=True) if a > b + _ZERO]
     gaps = [abs(a - b) / ((a + b) / 2) if a + b > _ZERO else 0.0 for a, b in curve.pca_errors]

@@ -64,7 +64,7 @@ def draw_losses(figure: "Figure", curves: Sequence[Curve]) -> None:
         for g, (group, color) in enumerate(zip(curve.groups, _COLORS, strict=True)):
             _line(axes, curve.pca_losses, g, _PLAIN, color, f"PCA, {group}")
         if curve.fair_losses is not None:
-            worst = [[max(each)] for each in curve.fair_losses]
+            worst = [[max(losses)] for losses in curve.fair_losses]
             _line(axes, worst, 0, _FAIR, FOREGROUND, "fair PCA, both")
         axes.set_ylim(bottom=0)
         axes.legend(fontsize=8)

@@ -114,9 +114,9 @@ class Store:
             )
         self._file = path.open("ab+")
         self._file.seek(0)
-        found, length = _read(self._file)
-        if found and found[0] == header:
-            self._values = {line["key"]: line["value"] for line in found[1:]}
+        documents, length = _read_documents(self._file)
+        if documents and documents[0] == header:
+            self._values = {line["key"]: line["value"] for line in documents[1:]}
         else:
             if self._file.tell() and tell is not None:
                 tell(f"{path} is of another version, setting or data; starting over")
@@ -132,7 +132,7 @@ class Store:
         os.fsync(self._file.fileno())
 
 
-def _read(file: BinaryIO) -> tuple[list[Any], int]:
+def _read_documents(file: BinaryIO) -> tuple[list[Any], int]:
     """Read the documents up to the first incomplete line, and the position where it begins."""
     documents: list[Any] = []
     length = 0

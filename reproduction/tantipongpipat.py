@@ -53,27 +53,27 @@ class Tantipongpipat:
     def run(self, setting: Setting) -> Result:
         """Compute it: of the quick one, without the ten groups."""
         sets = _SETS[:_N_QUICK] if setting.effort is Effort.QUICK else _SETS
-        steps = [(each, d) for each in sets for d in DIMENSIONS]
+        steps = [(case, d) for case in sets for d in DIMENSIONS]
 
         @cache
         def moments(name: str, group: str) -> GroupMoments:
             return _moments(setting, name, group)
 
         facts = []
-        for done, ((name, group, shown), d) in enumerate(steps):
+        for n_done, ((name, group, label), d) in enumerate(steps):
             key = f"{name}:{group}, d = {d}"
-            setting.progress(key, done, len(steps))
+            setting.progress(key, n_done, len(steps))
             compute = partial(_solve, partial(moments, name, group), d)
-            facts.append((name, group, shown, d, setting.store.get_or_compute(key, compute)))
+            facts.append((name, group, label, d, setting.store.get_or_compute(key, compute)))
         expected = {
             (row["data"], int(row["n_components"])): float(row["value"])
             for row in printed_table("relaxation_values")
         }
         rows = [
-            _row(shown, d, each, expected.get((f"{name}:{group}", d)))
-            for name, group, shown, d, each in facts
+            _row(label, d, record, expected.get((f"{name}:{group}", d)))
+            for name, group, label, d, record in facts
         ]
-        risen = max(each["rise"] for *_, each in facts)
+        risen = max(record["rise"] for *_, record in facts)
         notes = (
             "Every column z-scored (ddof 0); errors about each group's own mean. Expected is the "
             "relaxation's value computed independently on the same files, to six decimals; the "
@@ -121,10 +121,10 @@ def _solve(moments: Callable[[], GroupMoments], d: int) -> dict[str, Any]:
     }
 
 
-def _row(shown: str, d: int, facts: dict[str, Any], expected: float | None) -> tuple[Cell, ...]:
+def _row(label: str, d: int, facts: dict[str, Any], expected: float | None) -> tuple[Cell, ...]:
     difference = relative_difference(facts["relaxation"], expected)
     return (
-        *(shown, facts["k"], d, facts["relaxation"], expected, difference),
+        *(label, facts["k"], d, facts["relaxation"], expected, difference),
         mark(difference, "not explained"),
         *(facts["exact"], facts["gap"], facts["status"]),
         *(facts["rank"], facts["reduced_rank"], max_relaxed_rank(d, facts["k"])),

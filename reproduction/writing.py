@@ -61,10 +61,11 @@ def _n_naming_columns(cells: Sequence[Sequence[str]]) -> int:
 
 def _parts(columns: Sequence[list[str]], n_naming: int, width: int) -> list[list[list[str]]]:
     """Return parts of the columns that fit the width, each after those that name the rows."""
-    naming, others = list(columns[:n_naming]), columns[n_naming:]
+    naming = list(columns[:n_naming])
+    others = columns[n_naming:]
     parts = [list(naming)]
     for column in others:
-        wide = sum(display_width(each[0]) + 2 for each in [*parts[-1], column]) - 2
+        wide = sum(display_width(cells[0]) + 2 for cells in [*parts[-1], column]) - 2
         if wide > width and len(parts[-1]) > n_naming:
             parts.append(list(naming))
         parts[-1].append(column)

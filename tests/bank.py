@@ -40,7 +40,8 @@ def lines(variances: list[float], n_components: int) -> Entry:
     By Schur and Horn, the shares s_g that a rank-d projector keeps of the axes are any numbers in
     [0, 1] that sum to d, and e_g = a_g (1 - s_g).
     """
-    a, d = np.array(variances), n_components
+    a = np.array(variances)
+    d = n_components
     k = len(a)
     level = (k - d) / (1 / a).sum()  # all errors equal: s_g = 1 - level / a_g
     assert (level <= a).all()

@@ -50,13 +50,15 @@ def parametrize_diagonal(
     The diagonal has the first value of each axis, the second of each, and so on, so each value
     occurs once.
     """
-    values = [list(each) for each in axes.values()]
-    few = {tuple(i % len(each) for each in values) for i in range(max(map(len, values)))}
+    values = [list(axis_values) for axis_values in axes.values()]
+    few = {
+        tuple(i % len(axis_values) for axis_values in values) for i in range(max(map(len, values)))
+    }
     cases = [
         pytest.param(
-            *(each[i] for each, i in zip(values, place, strict=True)),
+            *(axis_values[i] for axis_values, i in zip(values, place, strict=True)),
             marks=() if place in few else off_diagonal,
         )
-        for place in product(*(range(len(each)) for each in values))
+        for place in product(*(range(len(axis_values)) for axis_values in values))
     ]
     return pytest.mark.parametrize(tuple(axes), cases, ids=str)

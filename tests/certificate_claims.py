@@ -10,10 +10,10 @@ _CLASSES = get_type_hints(Certificate)
 PARTS = {name: _CLASSES[name] for name in ("statement", "figures", "assessment", "run")}
 # Name of each claim or record, and of the part that has it; None for the certificate itself.
 CLAIM_PARTS: dict[str, str | None] = {
-    each.name: None for each in fields(Certificate) if each.name not in PARTS
-} | {each.name: part for part, kind in PARTS.items() for each in fields(kind)}
+    field.name: None for field in fields(Certificate) if field.name not in PARTS
+} | {field.name: part for part, kind in PARTS.items() for field in fields(kind)}
 # Names of records, which verification does not check.
-RECORDS = {each.name for each in fields(PARTS["run"])}
+RECORDS = {field.name for field in fields(PARTS["run"])}
 
 
 def claim_values(certificate: Certificate) -> dict[str, Any]:

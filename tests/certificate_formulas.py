@@ -30,8 +30,9 @@ def worst_case(errors, q, criterion, counts):
 
 def reference_objective(criterion, errors, S, d, counts):
     """Return the objective from the errors of the groups, by the formula of the page."""
-    q, traces = counts / counts.sum(), np.trace(S, axis1=1, axis2=2)
-    losses = errors - [sum_of_smallest(each, d) for each in S]
+    q = counts / counts.sum()
+    traces = np.trace(S, axis1=1, axis2=2)
+    losses = errors - [sum_of_smallest(matrix, d) for matrix in S]
     match criterion:
         case "minimax_loss":
             return losses.max()
@@ -57,11 +58,12 @@ def reference_objective(criterion, errors, S, d, counts):
 def reference_bound(criterion, weights, S, d, counts):
     """Return the bound that weights of the certificate prove, by the formulas of the page."""
     mixture = np.tensordot(weights, S, axes=1)
-    least, traces = sum_of_smallest(mixture, d), np.trace(S, axis1=1, axis2=2)
+    least = sum_of_smallest(mixture, d)
+    traces = np.trace(S, axis1=1, axis2=2)
     match criterion:
         case "minimax_loss" | MinimaxLoss():
             return least - sum(
-                w * sum_of_smallest(each, d) for w, each in zip(weights, S, strict=True)
+                w * sum_of_smallest(matrix, d) for w, matrix in zip(weights, S, strict=True)
             )
         case "equal_error":
             return least / weights.sum()
@@ -71,6 +73,6 @@ def reference_bound(criterion, weights, S, d, counts):
         case "least_variance":
             return least - weights @ traces
         case "nash_welfare":
-            kept = np.trace(mixture) - least
-            return np.log(weights * len(weights)).mean() - np.log(kept)
+            captured = np.trace(mixture) - least
+            return np.log(weights * len(weights)).mean() - np.log(captured)
     return least

@@ -69,18 +69,20 @@ def pytest_configure(config):
 
 def pytest_collection_modifyitems(config, items):
     """Deselect tests whose service was not started, and all but one test in `--one-in`."""
-    started = {config.getoption("started")} - {None}
-    chosen = {
+    services = {config.getoption("started")} - {None}
+    selection = {
         item
         for item in items
-        if {STARTED[name] for name in item.fixturenames if name in STARTED} == started
+        if {STARTED[name] for name in item.fixturenames if name in STARTED} == services
     }
     if (one_in := config.getoption("--one-in")) > 1:
         # The draw depends on the commit, so that each test runs at some commit.
         commit = subprocess.run(["git", "rev-parse", "HEAD"], capture_output=True).stdout
-        chosen = {item for item in chosen if crc32(commit + item.nodeid.encode()) % one_in == 0}
-    config.hook.pytest_deselected(items=[item for item in items if item not in chosen])
-    items[:] = [item for item in items if item in chosen]
+        selection = {
+            item for item in selection if crc32(commit + item.nodeid.encode()) % one_in == 0
+        }
+    config.hook.pytest_deselected(items=[item for item in items if item not in selection])
+    items[:] = [item for item in items if item in selection]
     if config.getoption("--path") == "projected":
         for item in items:
             if "counts" in item.keywords:

@@ -53,19 +53,19 @@ def _peak_memory():
 @st.composite
 def corrupted_bytes(draw, content):
     """Draw bytes with parts cut out, doubled or replaced by noise."""
-    changed = bytearray(content)
+    corrupted = bytearray(content)
     for _ in range(draw(st.integers(1, 3))):
-        start = draw(st.integers(0, len(changed)))
-        end = start + draw(st.integers(1, 40) | st.just(len(changed)))
-        part = bytes(changed[start:end])
-        changed[start:end] = draw(st.sampled_from([b"", part + part]) | st.binary(max_size=40))
-    return bytes(changed)
+        start = draw(st.integers(0, len(corrupted)))
+        end = start + draw(st.integers(1, 40) | st.just(len(corrupted)))
+        part = bytes(corrupted[start:end])
+        corrupted[start:end] = draw(st.sampled_from([b"", part + part]) | st.binary(max_size=40))
+    return bytes(corrupted)
 
 
 @st.composite
 def corrupted_document(draw, document):
     """Draw a JSON document with one entry replaced, removed, or added."""
-    changed = node = copy.deepcopy(document)
+    corrupted = node = copy.deepcopy(document)
     while keys := list(node) if isinstance(node, dict) else range(len(node)):
         key = draw(st.sampled_from(keys))
         if isinstance(node[key], dict | list) and node[key] and draw(st.booleans()):
@@ -78,26 +78,27 @@ def corrupted_document(draw, document):
             key = draw(st.sampled_from(["extra", "", "version", "groups"]))
         node[key] = draw(st.sampled_from(ODD_VALUES))
         break
-    return changed
+    return corrupted
 
 
 @st.composite
 def corrupted_array(draw, array):
-    """Another type or shape, or an odd number somewhere."""
-    what = draw(st.sampled_from(["type", "shape", "number"]))
+    """Draw an array with another type or shape, or with an odd number."""
+    change = draw(st.sampled_from(["type", "shape", "number"]))
     with np.errstate(all="ignore"), warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        if what == "type":
+        if change == "type":
             try:
                 return array.astype(draw(st.sampled_from(ODD_TYPES)))
             except (ValueError, TypeError):
                 reject()
-        if what == "shape" or not array.size:
+        if change == "shape" or not array.size:
             return np.resize(array, draw(array_shapes(min_dims=0, min_side=0, max_side=3)))
-        changed, odd = array.copy(), draw(st.sampled_from(ODD_NUMBERS))
+        corrupted = array.copy()
+        odd = draw(st.sampled_from(ODD_NUMBERS))
         place = draw(st.integers(0, array.size - 1))
-        changed.flat[place] = odd if array.dtype.kind == "f" else draw(st.integers(0, 255))
-        return changed
+        corrupted.flat[place] = odd if array.dtype.kind == "f" else draw(st.integers(0, 255))
+        return corrupted
 
 
 @st.composite

@@ -4,7 +4,7 @@ from functools import partial
 
 import pytest
 
-# The second lies on a device that numpy cannot read without being told to, as a GPU does.
+# The second lies on a device that numpy cannot read without an explicit request, as those of a GPU.
 KINDS = ["strict", "strict elsewhere", "torch", "jax"]
 
 

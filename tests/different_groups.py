@@ -14,10 +14,10 @@ def fit(restriction, d=2, rows=ROWS, **settings):
 
 
 def figures(rows=ROWS):
-    own = [rows.X[rows.labels == each] for each in "ab"]
+    group_rows = [rows.X[rows.labels == label] for label in "ab"]
     pooled = np.cov(rows.X.T, bias=True)
-    f = own[0].mean(axis=0) - own[1].mean(axis=0)
-    return pooled, f, np.cov(own[0].T, bias=True) - np.cov(own[1].T, bias=True)
+    f = group_rows[0].mean(axis=0) - group_rows[1].mean(axis=0)
+    return pooled, f, np.cov(group_rows[0].T, bias=True) - np.cov(group_rows[1].T, bias=True)
 
 
 def figures_of_equal_means(rows=ROWS):

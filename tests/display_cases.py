@@ -41,9 +41,9 @@ def make_records(groups, models, quantity, ends=(), dimensions=(None,), **more):
     places = [(name, d, g) for name in models for d in dimensions for g in groups]
     figures = {quantity: [*models.values()], **more}
     figures |= {
-        f"{quantity}{end}": each for end, each in zip(("_low", "_high"), ends, strict=False)
+        f"{quantity}{end}": limit for end, limit in zip(("_low", "_high"), ends, strict=False)
     }
-    columns = {name: np.ravel(np.array(each, dtype=object)) for name, each in figures.items()}
+    columns = {name: np.ravel(np.array(array, dtype=object)) for name, array in figures.items()}
     # Shares of a variance of one equal the values in squared units.
     columns.setdefault("observed_total_variance", np.ones(len(places)))
     return [
@@ -57,18 +57,22 @@ def make_records(groups, models, quantity, ends=(), dimensions=(None,), **more):
 
 def make_displays(groups, seed=0):
     """Return a display of each kind for these groups, by name."""
-    rng, k = np.random.default_rng(seed), len(groups)
+    rng = np.random.default_rng(seed)
+    k = len(groups)
     dimensions = range(1, 9)
     falling = np.linspace(8, 0, 8)[:, None]
     plain, fair = falling * rng.uniform(1, 2, (2, 1, k))
     curves = {"PCA": plain, "minimax_loss": fair, "best possible": 0.8 * fair}
-    both, every = np.array([plain, fair]), np.array([*curves.values()])
-    two, three = ("PCA", "minimax_loss"), ("PCA", "minimax_loss", "best possible")
+    both = np.array([plain, fair])
+    every = np.array([*curves.values()])
+    two = ("PCA", "minimax_loss")
+    three = ("PCA", "minimax_loss", "best possible")
     shares = [*rng.uniform(0.2, 0.8, (2, k)), np.full(k, 0.9)]
     losses, audited = rng.uniform(0, 3, (2, k)), rng.uniform(1, 2, (3, k))
     of_curves = (groups, curves, "observed_error", (0.9 * every, 1.1 * every), dimensions)
     of_audit = dict(zip(("minimax_loss", "PCA", groups[0]), audited, strict=True))
-    points, factors = rng.standard_normal((40 * k, 2)), rng.standard_normal((k, 2, 2))
+    points = rng.standard_normal((40 * k, 2))
+    factors = rng.standard_normal((k, 2, 2))
     pictures = {
         "errors": ErrorCurveDisplay(make_records(*of_curves), "observed_error", 3),
         "losses": ErrorCurveDisplay(
@@ -168,13 +172,13 @@ def drawn_texts(figure, dpi=100):
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.text import Text
 
-    written = []
+    texts = []
     original = Text.draw
 
     def draw(self, renderer, *args, **settings):
         if self.get_visible() and self.get_text().strip():
             box = self.get_window_extent(renderer)
-            written.append((self.get_text(), box, self.get_fontsize()))
+            texts.append((self.get_text(), box, self.get_fontsize()))
         return original(self, renderer, *args, **settings)
 
     figure.set_dpi(dpi)
@@ -184,19 +188,19 @@ def drawn_texts(figure, dpi=100):
         canvas.draw()
     finally:
         Text.draw = original
-    return written
+    return texts
 
 
-def find_overlaps(written, slack=1.0):
+def find_overlaps(texts, slack=1.0):
     """Return pairs of texts whose boxes overlap by more than the slack, in pixels."""
-    found = []
-    for i, (one, a, _) in enumerate(written):
-        for other, b, _ in written[i + 1 :]:
+    overlaps = []
+    for i, (one, a, _) in enumerate(texts):
+        for other, b, _ in texts[i + 1 :]:
             across = min(a.x1, b.x1) - max(a.x0, b.x0)
             down = min(a.y1, b.y1) - max(a.y0, b.y0)
             if across > slack and down > slack:
-                found.append((one, other))
-    return found
+                overlaps.append((one, other))
+    return overlaps
 
 
 def draw_case(picture, layout="constrained"):
@@ -211,7 +215,7 @@ def draw_case(picture, layout="constrained"):
 
 
 def draw_without_layout(picture, width=8.0, height=6.0):
-    """The axes of a figure of that size, without a layout."""
+    """Draw in a figure of that size, without a layout, and return its axes."""
     from matplotlib.figure import Figure
 
     return picture.plot(Figure(figsize=(width, height)).add_subplot()).ax_

@@ -12,7 +12,7 @@ FEATURES = list("wxyz")
 
 @cache
 def draw_people():
-    """A frame in which cells and groups are missing, and the rows of it that are complete."""
+    """Draw a frame with missing cells and groups, and return it with its complete rows."""
     rng = np.random.default_rng(0)
     frame = pd.DataFrame(rng.normal(size=(N, 4)) * [3, 2, 1, 1], columns=FEATURES)
     frame["g"] = rng.choice(list("abc"), N)
@@ -24,12 +24,12 @@ def draw_people():
 
 @cache
 def frame_of_features():
-    """The frame without people and weights."""
+    """Return the frame without people and weights."""
     return draw_people()[0][[*FEATURES, "g"]]
 
 
 def write_row_groups(folder):
-    """A Parquet file of the table in several row groups."""
+    """Write a Parquet file of the table in several row groups."""
     path = folder / "rows.parquet"
     pytest.importorskip("pyarrow")
     frame_of_features().to_parquet(path, row_group_size=90)

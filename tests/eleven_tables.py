@@ -18,8 +18,10 @@ def spread(deviations):
 
 
 def benign(rng):
-    same = spread(WIDE)
-    return DrawnTable.draw("benign", rng, {"a": 2_000, "b": 1_500}, {"a": same, "b": same}, 3)
+    distribution = spread(WIDE)
+    return DrawnTable.draw(
+        "benign", rng, {"a": 2_000, "b": 1_500}, {"a": distribution, "b": distribution}, 3
+    )
 
 
 def strong(rng):
@@ -41,27 +43,31 @@ def unbalanced_harmed(rng):
 
 
 def unbalanced_not_harmed(rng):
-    same = spread(WIDE)
+    distribution = spread(WIDE)
     sizes = {"many": 20_000, "few": 200}
-    return DrawnTable.draw("unbalanced, not harmed", rng, sizes, {"many": same, "few": same}, 3)
+    return DrawnTable.draw(
+        "unbalanced, not harmed", rng, sizes, {"many": distribution, "few": distribution}, 3
+    )
 
 
 def loans(rng):
     """Three regions; the income of one row has a misplaced decimal point."""
-    same = spread([3.0, 2.0, 2.0, 1.0, 0.5, 0.5])
+    distribution = spread([3.0, 2.0, 2.0, 1.0, 0.5, 0.5])
     sizes = {"north": 2_000, "south": 900, "west": 300}
-    table = DrawnTable.draw("loans, one income of 1e9", rng, sizes, dict.fromkeys(sizes, same), 2)
+    table = DrawnTable.draw(
+        "loans, one income of 1e9", rng, sizes, dict.fromkeys(sizes, distribution), 2
+    )
     table.X[2_500, 0] = 1e9
     return table
 
 
 def hospital(rng, name):
     """Forty patients in each of two wards, twenty visits each; patients have much in common."""
-    same = spread([3.0, 2.0, 2.0, 1.0, 1.0, 0.5, 0.5, 0.5])
+    distribution = spread([3.0, 2.0, 2.0, 1.0, 1.0, 0.5, 0.5, 0.5])
     sizes = {"ward 1": 800, "ward 2": 800}
-    table = DrawnTable.draw(name, rng, sizes, dict.fromkeys(sizes, same), 2)
+    table = DrawnTable.draw(name, rng, sizes, dict.fromkeys(sizes, distribution), 2)
     patients = np.arange(1_600) // 20
-    table.X = np.sqrt(0.3) * table.X + np.sqrt(0.7) * same.draw(rng, 80)[patients]
+    table.X = np.sqrt(0.3) * table.X + np.sqrt(0.7) * distribution.draw(rng, 80)[patients]
     return table, patients
 
 
@@ -88,8 +94,8 @@ def embeddings(rng, n=20_000, p=768):
     basis = np.linalg.qr(rng.normal(size=(p, 35)))[0]
     deviations = np.linspace(3, 1, 30)
     common = basis[:, :30] * deviations
-    own = np.column_stack([common[:, :15], basis[:, 30:] * 2.5])
-    distributions = {"many": Distribution(common, 0.1), "few": Distribution(own, 0.1)}
+    minority = np.column_stack([common[:, :15], basis[:, 30:] * 2.5])
+    distributions = {"many": Distribution(common, 0.1), "few": Distribution(minority, 0.1)}
     sizes = {"many": n - n // 10, "few": n // 10}
     return DrawnTable.draw(f"embeddings, {n:,} x {p}", rng, sizes, distributions, 20)
 
@@ -100,9 +106,9 @@ def small_embeddings(rng):
 
 def genes(rng, p=5_000):
     """More features than rows; both groups have one distribution."""
-    same = Distribution(rng.normal(size=(p, 5)) * [4.0, 3.0, 2.0, 1.0, 0.5], 1.0)
+    distribution = Distribution(rng.normal(size=(p, 5)) * [4.0, 3.0, 2.0, 1.0, 0.5], 1.0)
     sizes = {"treated": 120, "control": 80}
-    return DrawnTable.draw(f"genes, 200 x {p:,}", rng, sizes, dict.fromkeys(sizes, same), 3)
+    return DrawnTable.draw(f"genes, 200 x {p:,}", rng, sizes, dict.fromkeys(sizes, distribution), 3)
 
 
 def few_genes(rng):

@@ -41,55 +41,66 @@ def reference_losses(
     weights = np.ones(n) if weights is None else weights
     if folds is None:
         folds = Folds(n_folds, seed).folds_of_positions(np.arange(n))
-    groups, found = np.asarray(groups), {}
-    d, share = basis.shape[1], (n_folds - 1) / (2 * n_folds - 1)
+    groups = np.asarray(groups)
+    figures = {}
+    d = basis.shape[1]
+    share = (n_folds - 1) / (2 * n_folds - 1)
     # The errors of new rows are about the mean of all rows, or about that of their own group.
     excess_weight = 0.5 if point is None else float(learns_point)
     for label in np.unique(groups):
-        own = groups == label
-        w, f = weights[own], folds[own]
-        center = np.average(X[own], axis=0, weights=w) if point is None else point
-        rows = X[own] - center
+        in_group = groups == label
+        w, f = weights[in_group], folds[in_group]
+        center = np.average(X[in_group], axis=0, weights=w) if point is None else point
+        rows = X[in_group] - center
         inside = residuals(rows, best_subspace(rows, w, d))
-        outside, training, mine = np.zeros(len(rows)), 0.0, residuals(rows, basis)
+        outside = np.zeros(len(rows))
+        training = 0.0
+        mine = residuals(rows, basis)
         mine_excess, best_excess = np.zeros(len(rows)), np.zeros(len(rows))
         for fold in range(n_folds):
-            left, others = f == fold, f != fold
-            if not left.any():
+            in_fold = f == fold
+            outside_fold = f != fold
+            if not in_fold.any():
                 continue
-            best = best_subspace(rows[others], w[others], d)
-            outside[left] = residuals(rows[left], best)
-            error = np.average(residuals(rows[others], best), weights=w[others])
-            training += w[left].sum() / w.sum() * error
-            kept = basis if by_fold is None else by_fold[fold]
-            mine[left] = residuals(rows[left], kept)
+            best = best_subspace(rows[outside_fold], w[outside_fold], d)
+            outside[in_fold] = residuals(rows[in_fold], best)
+            error = np.average(residuals(rows[outside_fold], best), weights=w[outside_fold])
+            training += w[in_fold].sum() / w.sum() * error
+            fold_basis = basis if by_fold is None else by_fold[fold]
+            mine[in_fold] = residuals(rows[in_fold], fold_basis)
             # The same rows about the center without this fold, and as far on the other side.
-            judged, apart = (own if point is None else slice(None)), folds != fold
+            center_rows = in_group if point is None else slice(None)
+            apart = folds != fold
             means = [
-                np.average(X[judged][keep], axis=0, weights=weights[judged][keep])
-                for keep in (apart[judged], np.full(len(apart[judged]), True))
+                np.average(X[center_rows][keep], axis=0, weights=weights[center_rows][keep])
+                for keep in (apart[center_rows], np.full(len(apart[center_rows]), True))
             ]
-            away, towards = rows[left] - means[0] + means[1], rows[left] + means[0] - means[1]
-            mine_excess[left] = (residuals(away, kept) - residuals(towards, kept)) / 2
-            best_excess[left] = (residuals(away, best) - residuals(towards, best)) / 2
+            away = rows[in_fold] - means[0] + means[1]
+            towards = rows[in_fold] + means[0] - means[1]
+            mine_excess[in_fold] = (
+                residuals(away, fold_basis) - residuals(towards, fold_basis)
+            ) / 2
+            best_excess[in_fold] = (residuals(away, best) - residuals(towards, best)) / 2
         error = np.average(mine + excess_weight * mine_excess, weights=w)
         best_error = (training + np.average(outside, weights=w)) / 2
         best_error += excess_weight * np.average(best_excess, weights=w)
         corrected = mine - (1 - share) * inside - share * outside
         crossed = mine - outside
-        tied = None if clusters is None else np.asarray(clusters)[own]
+        tied = None if clusters is None else np.asarray(clusters)[in_group]
         loss = error - best_error
-        moved = crossed + excess_weight * (mine_excess - best_excess)
-        cross, refit_error, spread = np.average(moved, weights=w), 0.0, 0.0
+        shifted = crossed + excess_weight * (mine_excess - best_excess)
+        cross = np.average(shifted, weights=w)
+        refit_error = 0.0
+        spread = 0.0
         if by_fold is not None:
             refit_error = training_standard_error(crossed, w, f, tied)
             spread = jackknife([np.average(residuals(rows, b), weights=w) for b in by_fold])
         # At once for all groups (Bonferroni).
-        each = 1 - (1 - level) / len(np.unique(groups))
-        low = cross - interval_half_width(crossed, w, tied, each, refit_error)
-        high = loss + interval_half_width(corrected, w, tied, each, spread)
-        found[label] = (error, loss, cross, low, high)
-    return found
+        level_of_each = 1 - (1 - level) / len(np.unique(groups))
+        low = cross - interval_half_width(crossed, w, tied, level_of_each, refit_error)
+        high = loss + interval_half_width(corrected, w, tied, level_of_each, spread)
+        figures[label] = (error, loss, cross, low, high)
+    return figures
 
 
 def jackknife(figures):
@@ -115,10 +126,12 @@ def interval_half_width(values, weights, clusters, level, refit_error=0.0):
 
 def training_standard_error(values, weights, folds, clusters):
     """Return the spread of folds beyond sampling (Nadeau and Bengio 2003), as a standard error."""
-    own = np.unique(folds)
-    means = np.array([np.average(values[folds == f], weights=weights[folds == f]) for f in own])
-    shares = np.array([weights[folds == f].sum() for f in own]) / weights.sum()
-    k = len(own)
+    used_folds = np.unique(folds)
+    means = np.array(
+        [np.average(values[folds == f], weights=weights[folds == f]) for f in used_folds]
+    )
+    shares = np.array([weights[folds == f].sum() for f in used_folds]) / weights.sum()
+    k = len(used_folds)
     variance = k / (k - 1) * (shares @ (means - shares @ means) ** 2)
     beyond = variance - k * standard_error(values, weights, clusters)[0] ** 2
     return np.sqrt(max(beyond, 0.0) * (1 / k + 1 / (k - 1)))

@@ -25,9 +25,9 @@ class SumProblem:
         import mpmath
 
         values = exact_eigenvalues(self.matrices, self.weights)
-        left = values[: len(values) - self.n_leading]
+        smallest = values[: len(values) - self.n_leading]
         with mpmath.workdps(60):
-            return mpmath.fsum(left), float(mpmath.fsum(map(abs, left)))
+            return mpmath.fsum(smallest), float(mpmath.fsum(map(abs, smallest)))
 
 
 def exact_eigenvalues(matrices: FloatArray, weights: FloatArray) -> list[Any]:
@@ -43,7 +43,8 @@ def exact_eigenvalues(matrices: FloatArray, weights: FloatArray) -> list[Any]:
 
 def draw_problem(seed: int) -> SumProblem:
     """Draw a problem: kinds take turns, with one to three groups and d from 1 to p."""
-    rng, kind = np.random.default_rng(seed), KINDS[seed % len(KINDS)]
+    rng = np.random.default_rng(seed)
+    kind = KINDS[seed % len(KINDS)]
     k, p = int(rng.integers(1, 4)), int(rng.integers(2, 8))
     n_leading = int(rng.integers(1, p + 1))
     weights = rng.dirichlet(np.ones(k))
@@ -70,8 +71,8 @@ def _draw_tied_matrices(
     values = np.sort(values)[::-1]
     # p times the reflection at a plane.
     turn = p * np.eye(p) - 2
-    whole = (turn * values) @ turn
+    mixture = (turn * values) @ turn
     parts = rng.integers(-3, 4, (k, p, p)).astype(np.float64)
     parts = parts + parts.transpose(0, 2, 1)
-    parts[-1] = k * whole - parts[:-1].sum(axis=0)
+    parts[-1] = k * mixture - parts[:-1].sum(axis=0)
     return parts, np.full(k, 1 / k) if k != 3 else np.array([0.25, 0.25, 0.25])

@@ -14,7 +14,11 @@ class Tables(HTMLParser):
 
     def __init__(self, html):
         super().__init__()
-        self.rows, self.tags, self.beside, self.style, self.open = [], set(), [], "", []
+        self.rows = []
+        self.tags = set()
+        self.beside = []
+        self.style = ""
+        self.open = []
         self.notes, self.strong = [], []
         self.feed(html)
         self.close()

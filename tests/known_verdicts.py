@@ -50,7 +50,8 @@ def _draw_rows(sizes, spreads, seed=0):
     return np.vstack(blocks), np.repeat(list(sizes), list(sizes.values()))
 
 
-_MANY, _OTHER = [4, 3.5, 3, 2.5, 0.5, 0.5], [0.5, 0.5, 2.5, 3, 3.5, 4]
+_MANY = [4, 3.5, 3, 2.5, 0.5, 0.5]
+_OTHER = [0.5, 0.5, 2.5, 3, 3.5, 4]
 # The directions of the minority take hardly any variance of the majority: a third dimension could
 # serve the minority, but PCA spends it on the majority.
 _WIDE, _ASIDE = [7, 7, 1.1, 0.3, 0.3], [1, 1, 0.1, 0.1, 2.4]
@@ -168,12 +169,12 @@ def assert_is_true(truth, audit, fair, plain):
     assert verdict.advice.steps[0].startswith(truth.action)
     for name in truth.groups:
         assert name in verdict.summary
-    harmed = {each.group for each in plain.groups if each.state == "harmed"}
+    harmed = {group.group for group in plain.groups if group.state == "harmed"}
     assert harmed == set(truth.harmed)
-    assert truth.finding is None or truth.finding in {each.code for each in audit.findings}
+    assert truth.finding is None or truth.finding in {finding.code for finding in audit.findings}
     if truth.kind == "harm, repair helps":
-        told = {each.group: each.expected_change for each in fair.groups}
-        assert {name for name in told if told[name].high < 0} == set(truth.harmed)
+        changes = {group.group: group.expected_change for group in fair.groups}
+        assert {name for name, change in changes.items() if change.high < 0} == set(truth.harmed)
         # Those whom PCA served pay for it, and the verdict says so.
-        assert all(each.low > 0 for name, each in told.items() if name not in harmed)
-        assert all(f"'{name}'" in verdict.summary for name in told)
+        assert all(change.low > 0 for name, change in changes.items() if name not in harmed)
+        assert all(f"'{name}'" in verdict.summary for name in changes)

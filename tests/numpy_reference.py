@@ -27,8 +27,10 @@ def random_rows(seed, n=60, p=5, groups=("a", "b"), offset=3.0):
     X = np.empty((n, p))
     for group in groups:
         mixing = rng.standard_normal((p, p)) * rng.uniform(0.3, 3, p)
-        own = labels == group
-        X[own] = rng.standard_normal((own.sum(), p)) @ mixing + offset * rng.standard_normal(p)
+        in_group = labels == group
+        X[in_group] = rng.standard_normal(
+            (in_group.sum(), p)
+        ) @ mixing + offset * rng.standard_normal(p)
     return Rows(X, labels, rng.uniform(0.2, 3, n))
 
 
@@ -36,31 +38,32 @@ def thin_rows(seed=0, n=300, p=12, share=0.05, groups=("a", "b", "c"), filled=()
     """Draw correlated rows with few nonzero cells, except in some dense columns."""
     rng = np.random.default_rng(seed)
     rows = random_rows(seed, n, p, groups, offset=1.0)
-    kept = rng.random((n, p)) < share
-    kept[:, list(filled)] = True
-    return np.where(kept, rows.X, 0.0), rows.labels, rows.weights
+    nonzero = rng.random((n, p)) < share
+    nonzero[:, list(filled)] = True
+    return np.where(nonzero, rows.X, 0.0), rows.labels, rows.weights
 
 
 def generate_group_rows(k=2, p=6, n=30, seed=0):
     """Draw rows of k groups away from the origin, with different covariances, and labels."""
     rng = np.random.default_rng(seed)
     blocks = [rng.normal(size=(n + 3 * g, p)) @ rng.normal(size=(p, p)) for g in range(k)]
-    labels = np.repeat(list("abcd")[:k], [len(each) for each in blocks])
+    labels = np.repeat(list("abcd")[:k], [len(block) for block in blocks])
     return np.vstack(blocks) + rng.normal(size=p), labels
 
 
 def reference_moments(X, labels, weights=None, dtype=np.float64):
-    """Each label's rows, weight, mean and scatter, straight from the definitions."""
-    X, labels = np.asarray(X, dtype=dtype), list(labels)
+    """Return each label's rows, weight, mean and scatter, straight from the definitions."""
+    X = np.asarray(X, dtype=dtype)
+    labels = list(labels)
     weights = np.ones(len(X)) if weights is None else np.asarray(weights, dtype=np.float64)
     result = {}
     for label in sorted(set(labels)):
-        own = np.array([each == label for each in labels]) & (weights > 0)
-        if own.any():
-            mean = np.average(X[own], axis=0, weights=weights[own])
-            centered = X[own] - mean
-            scatter = (centered * weights[own][:, None]).T @ centered
-            result[label] = (int(own.sum()), weights[own].sum(), mean, scatter)
+        in_group = np.array([row_label == label for row_label in labels]) & (weights > 0)
+        if in_group.any():
+            mean = np.average(X[in_group], axis=0, weights=weights[in_group])
+            centered = X[in_group] - mean
+            scatter = (centered * weights[in_group][:, None]).T @ centered
+            result[label] = (int(in_group.sum()), weights[in_group].sum(), mean, scatter)
     return result
 
 
@@ -102,10 +105,12 @@ def reference_errors(X, labels, components, center, weights=None):
     weights = np.ones(len(X)) if weights is None else weights
     errors = []
     for label in sorted(set(labels)):
-        own = labels == label
-        point = np.average(X[own], axis=0, weights=weights[own]) if center is None else center
-        residual = (X[own] - point) @ (np.eye(X.shape[1]) - projector(components))
-        errors.append(np.average((residual**2).sum(axis=1), weights=weights[own]))
+        in_group = labels == label
+        point = (
+            np.average(X[in_group], axis=0, weights=weights[in_group]) if center is None else center
+        )
+        residual = (X[in_group] - point) @ (np.eye(X.shape[1]) - projector(components))
+        errors.append(np.average((residual**2).sum(axis=1), weights=weights[in_group]))
     return np.array(errors)
 
 

@@ -18,7 +18,7 @@ class Element:
         return "".join(c if isinstance(c, str) else c.text for c in self.children)
 
     def all(self, *tags):
-        """These elements below this one, in the order of the page."""
+        """Return such elements below this one, in the order of the page."""
         for child in self.children:
             if isinstance(child, Element):
                 if child.tag in tags or not tags:
@@ -26,7 +26,7 @@ class Element:
                 yield from child.all(*tags)
 
     def with_id(self, key):
-        return next(each for each in self.all() if each.attributes.get("id") == key)
+        return next(element for element in self.all() if element.attributes.get("id") == key)
 
 
 class _TreeParser(HTMLParser):

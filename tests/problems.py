@@ -110,7 +110,15 @@ def nested_value(
     if criterion == "total_error":
         return float(shares @ basis_errors(matrices, basis))
     # Those that are not relative come first.
-    return minimax_value(matrices, basis, next(each for each in MINIMAX if each.name == criterion))
+    return minimax_value(
+        matrices,
+        basis,
+        next(
+            relative_criterion
+            for relative_criterion in MINIMAX
+            if relative_criterion.name == criterion
+        ),
+    )
 
 
 def deflate(matrices: FloatArray, components: FloatArray) -> FloatArray:
@@ -121,7 +129,9 @@ def deflate(matrices: FloatArray, components: FloatArray) -> FloatArray:
 
 def rows_with_moments(matrices: FloatArray) -> tuple[FloatArray, list[str]]:
     """Return rows with these second moments about the origin, and labels of equal groups."""
-    p, rows, labels = matrices.shape[1], [], []
+    p = matrices.shape[1]
+    rows = []
+    labels = []
     for group, matrix in enumerate(matrices):
         values, vectors = np.linalg.eigh(matrix)
         root = np.sqrt(p * np.maximum(values, 0.0))[:, None] * vectors.T
@@ -143,7 +153,8 @@ def dual_bound(
 
 def independent_value(problem: Problem, basis: FloatArray) -> float:
     """Return the value of any criterion at a basis, by independent formulas."""
-    matrices, criterion = problem.second_moments.matrices, problem.criterion
+    matrices = problem.second_moments.matrices
+    criterion = problem.criterion
     errors = np.maximum(basis_errors(matrices, basis), 0.0)
     q = problem.group_weights / problem.group_weights.sum()
     total = float(q @ errors)
@@ -158,7 +169,7 @@ def independent_value(problem: Problem, basis: FloatArray) -> float:
         protected = errors[int(criterion.protected == problem.group_labels[1])]
         return criterion.trade_off * total + (1 - criterion.trade_off) * float(protected - other)
     if isinstance(criterion, NashWelfare):
-        captured = np.array([np.trace(each) for each in matrices]) - errors
+        captured = np.array([np.trace(matrix) for matrix in matrices]) - errors
         return float(-np.log(captured).mean())
     return total
 
@@ -190,19 +201,21 @@ def robust_problem(
     matrices *= p / np.trace(matrices.mean(axis=0))
     shares = rng.dirichlet(np.full(k, 4.0))
     radii = {f"group {g}": float(r) for g, r in enumerate(rng.uniform(0, 0.2, k))}
-    chosen = criterion or RobustErrorGap(float(rng.uniform(0, 2)), radii)
-    return build_problem(matrices, int(rng.integers(1, p)), chosen, list(shares)), rng
+    criterion = criterion or RobustErrorGap(float(rng.uniform(0, 2)), radii)
+    return build_problem(matrices, int(rng.integers(1, p)), criterion, list(shares)), rng
 
 
 def minimize_over_angles(value: Callable[[FloatArray], float]) -> tuple[float, FloatArray]:
     """Minimize over directions of the plane on a refined grid; return value and direction."""
-    best, step = 0.0, np.pi / 2
+    best = 0.0
+    step = np.pi / 2
     for _ in range(6):
         angles = best + np.linspace(-step, step, 201)
         lines = np.stack([np.cos(angles), np.sin(angles)], axis=1)[:, :, None]
         values = [value(line) for line in lines]
         least = int(np.argmin(values))
-        best, step = angles[least], step / 50
+        best = angles[least]
+        step = step / 50
     return values[least], lines[least]
 
 

@@ -3,7 +3,7 @@
 import fairspan
 from fairspan.extending import Criterion, Restriction
 
-_CLASSES = [each for each in map(fairspan.__getattr__, fairspan.__all__) if isinstance(each, type)]
-CRITERIA = {each.name: each for each in _CLASSES if issubclass(each, Criterion)}
-RESTRICTIONS = {each.name: each for each in _CLASSES if issubclass(each, Restriction)}
-SOLVERS = {each.name: each for each in _CLASSES if hasattr(each, "solve")}
+_CLASSES = [part for part in map(fairspan.__getattr__, fairspan.__all__) if isinstance(part, type)]
+CRITERIA = {part.name: part for part in _CLASSES if issubclass(part, Criterion)}
+RESTRICTIONS = {part.name: part for part in _CLASSES if issubclass(part, Restriction)}
+SOLVERS = {part.name: part for part in _CLASSES if hasattr(part, "solve")}

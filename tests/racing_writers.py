@@ -22,7 +22,8 @@ def save(path, number):
 def make_moments(number):
     """Make moments whose means and covariances are the number."""
     p = N_FEATURES
-    covariances, means = np.full((1, p, p), float(number)), np.full((1, p), float(number))
+    covariances = np.full((1, p, p), float(number))
+    means = np.full((1, p), float(number))
     return GroupMoments.from_covariances(covariances, means, groups=["a"])
 
 
@@ -53,7 +54,7 @@ def race(path, n_processes, how_often):
     """Let processes save to one name, so often each; raise where one of them failed."""
     context = multiprocessing.get_context("fork" if sys.platform == "linux" else "spawn")
     arguments = [(path, number, how_often) for number in range(n_processes)]
-    processes = [context.Process(target=save_repeatedly, args=each) for each in arguments]
+    processes = [context.Process(target=save_repeatedly, args=args) for args in arguments]
     for process in processes:
         process.start()
     for process in processes:

@@ -72,7 +72,7 @@ class Rows:
 
 
 def data_path(name: str) -> Path:
-    """A data file, or skip (fail where the data are required)."""
+    """Return the path of a data file, or skip (fail where the data are required)."""
     path = FOLDER / name
     if not path.exists():
         if os.environ.get("FAIRSPAN_REQUIRE_DATA"):
@@ -82,12 +82,12 @@ def data_path(name: str) -> Path:
 
 
 def load(name: str) -> Rows:
-    """Rows of "file:group column"."""
+    """Load the rows of "file:group column"."""
     import pandas as pd
 
     file, column = name.split(":")
     frame = pd.read_parquet(data_path(f"{file}.parquet"))
-    features = [each for each in frame.columns if "__" not in each]
+    features = [feature for feature in frame.columns if "__" not in feature]
     return Rows(
         frame[features].to_numpy(dtype=np.float64),
         frame[column].to_numpy(dtype=str),

@@ -61,14 +61,16 @@ def group_names(facts):
 
 def certificate_facts(facts, name=None):
     name = facts["main_model"] if name is None else name
-    return next(each for each in facts["certificates"] if each["model"] == name)
+    return next(
+        certificate for certificate in facts["certificates"] if certificate["model"] == name
+    )
 
 
 def dimension_curve(facts, model, key):
     """Return a figure as an array (n_dimensions, n_groups)."""
-    records = [each for each in facts["by_dimension"] if each["model"] == model]
-    return np.array([each[key] for each in records]).reshape(-1, len(group_names(facts)))
+    records = [record for record in facts["by_dimension"] if record["model"] == model]
+    return np.array([record[key] for record in records]).reshape(-1, len(group_names(facts)))
 
 
 def report_dimensions(facts):
-    return list(dict.fromkeys(each["n_components"] for each in facts["by_dimension"]))
+    return list(dict.fromkeys(record["n_components"] for record in facts["by_dimension"]))

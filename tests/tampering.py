@@ -139,10 +139,10 @@ def altered_values(name: str, value: Any, rng: np.random.Generator) -> Iterator[
         return
     if is_dataclass(value) and not isinstance(value, type):
         yield f"{name}: None", None
-        for each in fields(value):
-            for how, other in altered_values(each.name, getattr(value, each.name), rng):
+        for field in fields(value):
+            for how, other in altered_values(field.name, getattr(value, field.name), rng):
                 try:
-                    yield f"{name}.{how}", replace(value, **{each.name: other})
+                    yield f"{name}.{how}", replace(value, **{field.name: other})
                 except (FairspanError, ValueError, TypeError):
                     continue  # refused where it is made
     elif isinstance(value, np.ndarray):
@@ -167,97 +167,110 @@ def altered_values(name: str, value: Any, rng: np.random.Generator) -> Iterator[
         yield f"{name}: reversed", value[::-1]
         yield f"{name}: shorter", value[:-1]
         yield f"{name}: longer", (*value, *value[:1])
-        for i, each in enumerate(value):
-            for how, other in altered_values(name, each, rng):
+        for i, entry in enumerate(value):
+            for how, other in altered_values(name, entry, rng):
                 yield f"{name}[{i}] {how}", (*value[:i], other, *value[i + 1 :])
 
 
 def forged_models(kind: str, rng: np.random.Generator) -> Iterator[tuple[str, FairSubspace]]:
     """Yield models with one field altered, or several that belong together."""
-    own = fit_kind(kind).subspace
-    for each in fields(FairSubspace):
-        for how, other in altered_values(each.name, getattr(own, each.name), rng):
-            if each.name == "certificate" and other is None:
+    subspace = fit_kind(kind).subspace
+    for field in fields(FairSubspace):
+        for how, other in altered_values(field.name, getattr(subspace, field.name), rng):
+            if field.name == "certificate" and other is None:
                 continue
-            yield how, replace(own, **{each.name: other})
-            if each.name in ("components", "oblique_decoder") and own.certificate is not None:
-                shown = other if each.name == "oblique_decoder" else own.oblique_decoder
-                rows = other if shown is None else np.transpose(shown)
-                if isinstance(rows, np.ndarray) and own.is_oblique == (
-                    each.name == "oblique_decoder"
+            yield how, replace(subspace, **{field.name: other})
+            if field.name in ("components", "oblique_decoder") and subspace.certificate is not None:
+                decoder_field = (
+                    other if field.name == "oblique_decoder" else subspace.oblique_decoder
+                )
+                rows = other if decoder_field is None else np.transpose(decoder_field)
+                if isinstance(rows, np.ndarray) and subspace.is_oblique == (
+                    field.name == "oblique_decoder"
                 ):
-                    certificate = replace(own.certificate, components=rows)
+                    certificate = replace(subspace.certificate, components=rows)
                     yield (
                         f"{how}, and the certificate",
-                        replace(own, **{each.name: other}, certificate=certificate),
+                        replace(subspace, **{field.name: other}, certificate=certificate),
                     )
-    rows = own.components
-    beside = rng.standard_normal(rows.shape)
-    beside -= beside @ np.linalg.pinv(rows) @ rows
-    if not own.is_oblique:
+    rows = subspace.components
+    orthogonal = rng.standard_normal(rows.shape)
+    orthogonal -= orthogonal @ np.linalg.pinv(rows) @ rows
+    if not subspace.is_oblique:
         decoder = np.ascontiguousarray(rows.T)
-        yield "a decoder", replace(own, components=rows + beside, oblique_decoder=decoder)
-    if own.whitening is None:
-        yield "whitening", replace(own, whitening=10.0 ** rng.uniform(-3, 3, len(rows)))
-    if own.scale is None:
-        yield "a scale", replace(own, scale=10.0 ** rng.uniform(-1, 1, rows.shape[1]))
-    if (claimed := own.certificate) is not None:
+        yield "a decoder", replace(subspace, components=rows + orthogonal, oblique_decoder=decoder)
+    if subspace.whitening is None:
+        yield "whitening", replace(subspace, whitening=10.0 ** rng.uniform(-3, 3, len(rows)))
+    if subspace.scale is None:
+        yield "a scale", replace(subspace, scale=10.0 ** rng.uniform(-1, 1, rows.shape[1]))
+    if (certificate_claims := subspace.certificate) is not None:
         factor = 10.0 ** rng.uniform(-3, 3)
         units = ("objective", "lower_bound", "scale", "absolute_tol", "errors", "losses")
-        together = {name: factor * getattr(claimed, name) for name in units}
-        yield "all figures scaled", replace(own, certificate=replace_claims(claimed, **together))
+        together = {name: factor * getattr(certificate_claims, name) for name in units}
+        yield (
+            "all figures scaled",
+            replace(subspace, certificate=replace_claims(certificate_claims, **together)),
+        )
 
 
 def accepted_model(
-    forged: FairSubspace, rows: Any, groups: np.ndarray, path: Any = None
+    model: FairSubspace, rows: Any, groups: np.ndarray, path: Any = None
 ) -> FairSubspace | None:
     """Return the model, from memory or from its file, if `verify` accepts it, else None."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         if path is not None:
             try:
-                forged.save(path)
+                model.save(path)
             except (FairspanError, ValueError, TypeError, AttributeError, LookupError):
                 return None
             try:
-                forged = FairSubspace.load(path)
+                model = FairSubspace.load(path)
             except FairspanError:
                 return None
         try:
-            return forged if verify(forged, rows, groups).holds else None
+            return model if verify(model, rows, groups).holds else None
         except FairspanError:  # how rows are opened depends on the model
             return None
 
 
-def find_falsehood(kind: str, forged: FairSubspace) -> str | None:
+def find_falsehood(kind: str, model: FairSubspace) -> str | None:
     """Describe a false claim or map of a forged model; None if there is none.
 
     The forged model is compared with the honest one, also on rows that were not fitted, in
     extended precision.
     """
     honest = fit_kind(kind).subspace
-    if forged.certificate is None:
+    if model.certificate is None:
         return "it has no certificate"
-    own, other = honest.certificate, forged.certificate
-    if (own.criterion, own.restriction) != (other.criterion, other.restriction):
-        if (found := _find_false_settings(kind, other)) is not None:
-            return found
-        other = replace_claims(other, criterion=own.criterion, restriction=own.restriction)
-    return _find_false_maps(honest, forged) or _find_false_claims(own, other)
+    certificate, other = honest.certificate, model.certificate
+    settings = certificate.criterion, certificate.restriction
+    if settings != (other.criterion, other.restriction):
+        if (falsehood := _find_false_settings(kind, other)) is not None:
+            return falsehood
+        other = replace_claims(
+            other, criterion=certificate.criterion, restriction=certificate.restriction
+        )
+    return _find_false_maps(honest, model) or _find_false_claims(certificate, other)
 
 
-def _find_false_settings(kind: str, claimed: Certificate) -> str | None:
+def _find_false_settings(kind: str, certificate: Certificate) -> str | None:
     """Describe a claimed bound or status that a fit with the claimed settings contradicts."""
-    own, (_, d, settings) = fit_kind(kind), KINDS[kind]
-    given = {"criterion": claimed.criterion, "restriction": claimed.restriction}
+    fit, (_, d, settings) = fit_kind(kind), KINDS[kind]
+    claimed_settings = {"criterion": certificate.criterion, "restriction": certificate.restriction}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        other = fs.FairPCA(d, **(settings | given)).fit(own.rows, sensitive_features=own.groups)
-    best, room = other.solution_.objective, SAME * max(claimed.scale, abs(claimed.objective))
-    if not claimed.lower_bound <= best + room:
-        return f"the bound is {claimed.lower_bound}, and a fit with its settings reaches {best}"
-    if claimed.status != "open gap" and not claimed.objective <= best + room:
-        return f"the objective is {claimed.objective}, and a fit with its settings reaches {best}"
+        other = fs.FairPCA(d, **(settings | claimed_settings)).fit(
+            fit.rows, sensitive_features=fit.groups
+        )
+    best = other.solution_.objective
+    room = SAME * max(certificate.scale, abs(certificate.objective))
+    if not certificate.lower_bound <= best + room:
+        return f"the bound is {certificate.lower_bound}, and a fit with its settings reaches {best}"
+    if certificate.status != "open gap" and not certificate.objective <= best + room:
+        return (
+            f"the objective is {certificate.objective}, and a fit with its settings reaches {best}"
+        )
     return None
 
 
@@ -272,32 +285,36 @@ def _reduce(subspace: FairSubspace, rows: np.ndarray) -> np.ndarray:
 
 def _reconstruct(subspace: FairSubspace, rows: np.ndarray) -> np.ndarray:
     decoder = _to_extended(subspace.decoder, 1.0)
-    left = _reduce(subspace, rows) @ decoder.T * _to_extended(subspace.scale, 1.0)
-    return left + _to_extended(subspace.mean, 0.0)
+    rescaled = _reduce(subspace, rows) @ decoder.T * _to_extended(subspace.scale, 1.0)
+    return rescaled + _to_extended(subspace.mean, 0.0)
 
 
-def _find_false_maps(honest: FairSubspace, forged: FairSubspace) -> str | None:
+def _find_false_maps(honest: FairSubspace, model: FairSubspace) -> str | None:
     rng = np.random.default_rng(0)
     # Also along directions in which the rows of the fit do not vary.
     rows = rng.standard_normal((50, honest.n_features)).astype(np.longdouble)
-    if forged.components.shape != honest.components.shape:
+    if model.components.shape != honest.components.shape:
         return "it has other components"
-    apart = np.abs(_reconstruct(forged, rows) - _reconstruct(honest, rows)).max()
+    apart = np.abs(_reconstruct(model, rows) - _reconstruct(honest, rows)).max()
     if not apart <= SAME:
         return f"rows are reconstructed otherwise by {apart:.1e}"
-    own, other = (np.abs(_reduce(each, rows)) for each in (honest, forged))
+    coordinates, model_coordinates = (
+        np.abs(_reduce(subspace, rows)) for subspace in (honest, model)
+    )
     # Signs and the order of components are free, and no more than these.
-    apart = np.abs(np.sort(own.mean(axis=0)) / np.sort(other.mean(axis=0)) - 1).max()
-    if not apart <= SAME and not (honest.whitening is None and forged.whitening is not None):
+    apart = np.abs(
+        np.sort(coordinates.mean(axis=0)) / np.sort(model_coordinates.mean(axis=0)) - 1
+    ).max()
+    if not apart <= SAME and not (honest.whitening is None and model.whitening is not None):
         return f"coordinates are other ones by {apart:.1e}"
-    completes = [each.standardization.on_missing for each in (honest, forged)]
-    if forged.center != honest.center or completes[0] != completes[1]:
+    completes = [subspace.standardization.on_missing for subspace in (honest, model)]
+    if model.center != honest.center or completes[0] != completes[1]:
         return "it has another center, or completes rows otherwise"
-    if honest.imputation_model is not None and forged.imputation_model is not None:
+    if honest.imputation_model is not None and model.imputation_model is not None:
         for name in ("mean", "covariance"):
             if not np.allclose(
                 getattr(honest.imputation_model, name),
-                getattr(forged.imputation_model, name),
+                getattr(model.imputation_model, name),
                 rtol=SAME,
                 atol=SAME,
             ):
@@ -305,7 +322,7 @@ def _find_false_maps(honest: FairSubspace, forged: FairSubspace) -> str | None:
     return None
 
 
-def _find_false_claims(honest: Any, forged: Any) -> str | None:
+def _find_false_claims(honest: Any, certificate: Any) -> str | None:
     size = max(abs(honest.objective), honest.scale, 1e-12)
     for name in (
         "objective",
@@ -315,31 +332,32 @@ def _find_false_claims(honest: Any, forged: Any) -> str | None:
         "total_variance",
         "constraint_violation",
     ):
-        own, other = np.asarray(getattr(honest, name)), np.asarray(getattr(forged, name))
-        room = SAME * (np.abs(own) if name in ("errors", "losses") else max(size, 0.0)) + 1e-12
-        if own.shape != other.shape or not (np.abs(own - other) <= room).all():
-            return f"{name} is {other}, and {own} of the honest one"
+        value = np.asarray(getattr(honest, name))
+        other = np.asarray(getattr(certificate, name))
+        room = SAME * (np.abs(value) if name in ("errors", "losses") else max(size, 0.0)) + 1e-12
+        if value.shape != other.shape or not (np.abs(value - other) <= room).all():
+            return f"{name} is {other}, and {value} of the honest one"
     for name in ("criterion", "n_components", "groups", "counts", "center", "restriction"):
-        if getattr(honest, name) != getattr(forged, name):
-            return f"{name} is {getattr(forged, name)!r}"
+        if getattr(honest, name) != getattr(certificate, name):
+            return f"{name} is {getattr(certificate, name)!r}"
     for name in ("theorem_3_2_holds", "unresolved_reason"):
-        if getattr(honest, name) != getattr(forged, name):
-            return f"{name} is {getattr(forged, name)!r}"
-    if not forged.lower_bound <= honest.objective + SAME * size:
-        return f"the lower bound is {forged.lower_bound}"
-    if not 0 <= forged.resolution <= RESOLUTION * honest.resolution + 1e-9 * size:
-        return f"the resolution is {forged.resolution}"
-    most = max(forged.tol * forged.scale, forged.resolution)
-    if not forged.absolute_tol <= most * (1 + SAME):
-        return f"the tolerance is {forged.tolerance}"
+        if getattr(honest, name) != getattr(certificate, name):
+            return f"{name} is {getattr(certificate, name)!r}"
+    if not certificate.lower_bound <= honest.objective + SAME * size:
+        return f"the lower bound is {certificate.lower_bound}"
+    if not 0 <= certificate.resolution <= RESOLUTION * honest.resolution + 1e-9 * size:
+        return f"the resolution is {certificate.resolution}"
+    most = max(certificate.tol * certificate.scale, certificate.resolution)
+    if not certificate.absolute_tol <= most * (1 + SAME):
+        return f"the tolerance is {certificate.tolerance}"
     # Less may be said of it than holds.
-    if forged.status not in (honest.status, "open gap", "unresolved"):
-        return f"the status is {forged.status}"
+    if certificate.status not in (honest.status, "open gap", "unresolved"):
+        return f"the status is {certificate.status}"
     for name in ("steps", "prefixes"):
-        own, other = getattr(honest, name), getattr(forged, name)
-        if len(own) != len(other):
-            return f"{name} are {len(other)}"
-        for one, two in zip(own, other, strict=True):
-            if (found := _find_false_claims(one, two)) is not None:
-                return f"{name}: {found}"
+        parts, others = getattr(honest, name), getattr(certificate, name)
+        if len(parts) != len(others):
+            return f"{name} are {len(others)}"
+        for part, other in zip(parts, others, strict=True):
+            if (falsehood := _find_false_claims(part, other)) is not None:
+                return f"{name}: {falsehood}"
     return None

@@ -31,7 +31,8 @@ from fairspan.displays import (
 from fairspan.errors import FairspanError
 from fairspan.selection import UCB1SearchCV
 
-N, NAMES = 120, ["p", "q", "r"]
+N = 120
+NAMES = ["p", "q", "r"]
 ROWS = pd.DataFrame(np.random.default_rng(7).standard_normal((N, 3)) * [3, 2, 1], columns=NAMES)
 GROUPS = pd.Series(["w", "m"] * (N // 2), name="sex")
 
@@ -71,78 +72,84 @@ WRONG = {
 }
 
 
-def fit(estimator=None, **own):
-    return FairPCA(2, **(estimator or {}), **own)
+def fit(estimator=None, **settings):
+    return FairPCA(2, **(estimator or {}), **settings)
 
 
 # Each takes rows, groups, its own arguments, and those of the estimator that it fits, if any.
 DOORS = {
-    "fit": (FairPCA.fit, lambda X, z, own, of: fit(of).fit(X, sensitive_features=z, **own)),
+    "fit": (FairPCA.fit, lambda X, z, options, of: fit(of).fit(X, sensitive_features=z, **options)),
     "partial_fit": (
         FairPCA.partial_fit,
-        lambda X, z, own, of: fit(of).partial_fit(X, sensitive_features=z, **own),
+        lambda X, z, options, of: fit(of).partial_fit(X, sensitive_features=z, **options),
     ),
-    "transform": (FairPCA.transform, lambda X, z, own, of: refit(of).transform(X, **own)),
-    "score": (FairPCA.score, lambda X, z, own, of: refit(of).score(X, **own)),
+    "transform": (
+        FairPCA.transform,
+        lambda X, z, options, of: fit_again(of).transform(X, **options),
+    ),
+    "score": (FairPCA.score, lambda X, z, options, of: fit_again(of).score(X, **options)),
     "score_samples": (
         FairPCA.score_samples,
-        lambda X, z, own, of: refit(of).score_samples(X, **own),
+        lambda X, z, options, of: fit_again(of).score_samples(X, **options),
     ),
     "inverse_transform": (
         FairPCA.inverse_transform,
-        lambda X, z, own, of: fitted_model().inverse_transform(np.asarray(X)[:, :2], **own),
+        lambda X, z, options, of: fitted_model().inverse_transform(np.asarray(X)[:, :2], **options),
     ),
     "FairSubspace.transform": (
         FairSubspace.transform,
-        lambda X, z, own, of: refit(of).subspace_.transform(X, **own),
+        lambda X, z, options, of: fit_again(of).subspace_.transform(X, **options),
     ),
     "from_rows": (
         GroupMoments.from_rows,
-        lambda X, z, own, of: GroupMoments.from_rows(X, z, **own),
+        lambda X, z, options, of: GroupMoments.from_rows(X, z, **options),
     ),
-    "audit": (audit, lambda X, z, own, of: audit(fitted_model(), X, z, folds=None, **own)),
-    "verify": (verify, lambda X, z, own, of: verify(fitted_model(), X, z, **own)),
-    "frontier": (frontier, lambda X, z, own, of: frontier(X, 1, sensitive_features=z, **own)),
+    "audit": (audit, lambda X, z, options, of: audit(fitted_model(), X, z, folds=None, **options)),
+    "verify": (verify, lambda X, z, options, of: verify(fitted_model(), X, z, **options)),
+    "frontier": (
+        frontier,
+        lambda X, z, options, of: frontier(X, 1, sensitive_features=z, **options),
+    ),
     "write_report": (
         write_report,
-        lambda X, z, own, of: write_report(
-            PAGE[0], X, z, n_components=1, compare=[], folds=None, **own
+        lambda X, z, options, of: write_report(
+            PAGE[0], X, z, n_components=1, compare=[], folds=None, **options
         ),
     ),
     "excess_loss": (
         metrics.excess_loss,
-        lambda X, z, own, of: metrics.excess_loss(fitted_model(), X, z, **own),
+        lambda X, z, options, of: metrics.excess_loss(fitted_model(), X, z, **options),
     ),
     "reconstruction_error": (
         metrics.reconstruction_error,
-        lambda X, z, own, of: metrics.reconstruction_error(fitted_model(), X, z, **own),
+        lambda X, z, options, of: metrics.reconstruction_error(fitted_model(), X, z, **options),
     ),
     "worst_case_error": (
         metrics.worst_case_error,
-        lambda X, z, own, of: metrics.worst_case_error(fitted_model(), X, z, **own),
+        lambda X, z, options, of: metrics.worst_case_error(fitted_model(), X, z, **options),
     ),
-    "leakage": (metrics.leakage, lambda X, z, own, of: metrics.leakage(X, z, X, z, **own)),
-    "mmd": (metrics.mmd, lambda X, z, own, of: metrics.mmd(X, z, n_permutations=0, **own)),
+    "leakage": (metrics.leakage, lambda X, z, options, of: metrics.leakage(X, z, X, z, **options)),
+    "mmd": (metrics.mmd, lambda X, z, options, of: metrics.mmd(X, z, n_permutations=0, **options)),
     "label_bias": (
         metrics.label_bias,
-        lambda X, z, own, of: metrics.label_bias(np.arange(len(X)) % 3, z, "w", **own),
+        lambda X, z, options, of: metrics.label_bias(np.arange(len(X)) % 3, z, "w", **options),
     ),
     "statistical_parity": (
         metrics.statistical_parity,
-        lambda X, z, own, of: metrics.statistical_parity(
-            np.arange(len(X)) % 3, z, n_bootstrap=0, **own
+        lambda X, z, options, of: metrics.statistical_parity(
+            np.arange(len(X)) % 3, z, n_bootstrap=0, **options
         ),
     ),
     "UCB1SearchCV": (
         UCB1SearchCV.fit,
-        lambda X, z, own, of: UCB1SearchCV(
+        lambda X, z, options, of: UCB1SearchCV(
             fit(of), {"n_components": [1]}, n_pulls=1, random_state=0
-        ).fit(X, sensitive_features=z, **own),
+        ).fit(X, sensitive_features=z, **options),
     ),
     **{
         kind.__name__: (
             kind.from_estimator,
-            lambda X, z, own, of, kind=kind: kind.compute(fitted_model(), X, z, **own),
+            lambda X, z, options, of, kind=kind: kind.compute(fitted_model(), X, z, **options),
         )
         for kind in (
             ErrorCurveDisplay,
@@ -162,7 +169,7 @@ SLOW_CALLS = {
     ("audit", "missing cell of an array"),
     *((door, "a label for each row") for door in ("partial_fit", "leakage", "UCB1SearchCV")),
 }
-# What advice may name by itself, beside the caller.
+# Names that advice may use in addition to those of the caller.
 NAMED = {
     "FairPCA": FairPCA,
     "FileRows.open": FileRows.open,
@@ -182,18 +189,18 @@ def cross(names, cases, slow):
     ]
 
 
-def refit(estimator):
-    """The fitted model, or one of other settings of the same rows with a missing cell."""
+def fit_again(estimator):
+    """Return the fitted model, or fit one with other settings to rows with a missing cell."""
     if not estimator:
         return fitted_model()
     return FairPCA(2, **estimator).fit(alter(9, "p", np.nan), sensitive_features=GROUPS)
 
 
-def error_of(door, rows, groups, own=None, of_estimator=None):
+def error_of(door, rows, groups, arguments=None, of_estimator=None):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of many groups, and of advice that changes the fit
         try:
-            DOORS[door][1](rows, groups, own or {}, of_estimator or {})
+            DOORS[door][1](rows, groups, arguments or {}, of_estimator or {})
         except ValueError as error:
             # scikit-learn says itself what is wrong with the columns.
             if isinstance(error, FairspanError) or "feature" in str(error):
@@ -203,7 +210,7 @@ def error_of(door, rows, groups, own=None, of_estimator=None):
 
 
 def keywords_of(message):
-    """Arguments of calls that a message names, and arguments of the caller itself."""
+    """Return the arguments of calls that a message names, and those of the caller itself."""
     calls = [(name, _values(inside)) for name, inside in _CALL.findall(message)]
     return calls, _values(_CALL.sub("", message))
 
@@ -223,9 +230,9 @@ def test_advice_names_what_the_function_has_and_can_be_followed(door, wrong, tmp
     rows, groups = WRONG[wrong]()
     function, _ = DOORS[door]
     with_em = {"on_missing": "em"} if wrong == "an empty row" else {}
-    own = with_em if accepts_argument(function, "on_missing") else {}
+    options = with_em if accepts_argument(function, "on_missing") else {}
     of_estimator = with_em if door in ("fit", "partial_fit", "UCB1SearchCV") else {}
-    error = error_of(door, rows, groups, own, of_estimator)
+    error = error_of(door, rows, groups, options, of_estimator)
     if error is None:  # this function does not look at what is wrong
         return
     message = str(error)
@@ -236,13 +243,13 @@ def test_advice_names_what_the_function_has_and_can_be_followed(door, wrong, tmp
             assert accepts_argument(NAMED[called], name), message
             if called == "FairPCA":
                 changed_estimator = {**of_estimator, name: value}
-                again = error_of(door, rows, groups, own, changed_estimator)
+                again = error_of(door, rows, groups, options, changed_estimator)
                 assert str(again) != message
     for name, value in keywords:
         assert accepts_argument(function, name), f"{door} has no {name}: {message}"
         if door == "write_report":  # which takes seconds; see the test below
             continue
-        again = error_of(door, rows, groups, {**own, name: value}, of_estimator)
+        again = error_of(door, rows, groups, {**options, name: value}, of_estimator)
         assert str(again) != message
 
 
@@ -257,8 +264,8 @@ def test_following_the_advice_for_missing_values_succeeds(door, wrong, tmp_path)
     values = ["em-drop-empty"] if wrong == "an empty row" else ["drop", "em"]
     for value in values:
         option = {"on_missing": value}
-        own = option if accepts_argument(DOORS[door][0], "on_missing") else {}
-        assert error_of(door, rows, groups, own, {} if own else option) is None
+        arguments = option if accepts_argument(DOORS[door][0], "on_missing") else {}
+        assert error_of(door, rows, groups, arguments, {} if arguments else option) is None
 
 
 def open_rows(path, **options):
@@ -272,8 +279,9 @@ def test_advice_for_opened_files_names_where_they_are_opened(door, wrong, tmp_pa
     rows, groups = WRONG[wrong]()
     path = tmp_path / "rows.csv"
     rows.assign(sex=groups).to_csv(path, index=False)
-    if door == "frontier":  # which takes groups beside the rows alone
-        error, again = error_of(door, path, "sex"), None
+    if door == "frontier":  # which takes groups as a separate argument alone
+        error = error_of(door, path, "sex")
+        again = None
     else:
         error = error_of(door, open_rows(path), None)
         again = error_of(door, open_rows(path, on_missing="drop"), None)

@@ -62,7 +62,8 @@ def test_the_headline_has_a_line_for_each_case_and_names_skipped_ones(tmp_path):
 
 
 def test_the_printed_algorithm_finds_what_branch_and_bound_proves():
-    moments, criterion = toy_moments(), RobustErrorGap(0.3, 0.15)
+    moments = toy_moments()
+    criterion = RobustErrorGap(0.3, 0.15)
     certificate = FairPCA(2, criterion=criterion).fit_moments(moments).solution_
     # The radius of a group is the parameter divided by the root of its number of rows.
     radii = 0.15 / np.sqrt(moments.counts)
@@ -284,7 +285,8 @@ def test_pooled_drift_is_that_of_components_that_keep_65_per_cent_of_the_varianc
     rng = np.random.default_rng(0)
     factors = rng.normal(size=(3, 9))
     rows = rng.normal(size=(4000, 3)) @ factors + rng.normal(size=(4000, 9))
-    reference, chunk = rows[:3000], rows[3000:3300]
+    reference = rows[:3000]
+    chunk = rows[3000:3300]
     drift = PooledDrift(reference, 300)
     scaler = StandardScaler().fit(reference)
     pca = PCA(n_components=0.65).fit(scaler.transform(reference))
@@ -297,10 +299,10 @@ def test_pooled_drift_is_that_of_components_that_keep_65_per_cent_of_the_varianc
 
     figures = [figure(part) for part in np.split(reference, 10)]
     limit = np.mean(figures) + 3 * np.std(figures)
-    shuffled = chunk.copy()
+    shuffled_chunk = chunk.copy()
     # More and more of the columns are shuffled, until the figure is beyond the limit.
     for column in range(9):
-        assert drift.has_alarm(shuffled) == (figure(shuffled) > limit)
-        rng.shuffle(shuffled[:, column])
+        assert drift.has_alarm(shuffled_chunk) == (figure(shuffled_chunk) > limit)
+        rng.shuffle(shuffled_chunk[:, column])
     assert not drift.has_alarm(chunk)
-    assert drift.has_alarm(shuffled)
+    assert drift.has_alarm(shuffled_chunk)

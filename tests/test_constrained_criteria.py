@@ -1,4 +1,4 @@
-"""A criterion of another package with a constraint, or steep at zero, is judged as ours are."""
+"""Criteria of another package with a constraint, or steep at zero, are evaluated as ours are."""
 
 from typing import ClassVar
 

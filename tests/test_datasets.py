@@ -98,7 +98,7 @@ class Server:
         self.thread.start()
 
     def replace_answers(self, text=None, checksum=None, **answers):
-        """Another table of adult, or other answers."""
+        """Replace the table of adult, or other answers."""
         self.files[1590] = text or ADULT
         self.md5[1590] = checksum or hashlib.md5(self.files[1590].encode()).hexdigest()
         vars(self).update(answers)
@@ -108,7 +108,7 @@ class Server:
         text = self.files[number]
         if "/features/" in path:
             columns = re.findall(r"(?i)@attribute (?:'([^']*)'|(\S+)) (.*)", text)
-            kept = {"is_ignore": "false", "is_row_identifier": "false", "is_target": "false"}
+            flags = {"is_ignore": "false", "is_row_identifier": "false", "is_target": "false"}
             return {
                 "data_features": {
                     "feature": [
@@ -116,7 +116,7 @@ class Server:
                             "index": str(index),
                             "name": quoted or name,
                             "data_type": "nominal" if "{" in kind else "numeric",
-                            **kept,
+                            **flags,
                         }
                         for index, (quoted, name, kind) in enumerate(columns)
                     ]
@@ -151,8 +151,8 @@ def server(monkeypatch):
 
     def open_local_url(request, *arguments, **options):
         path = request.full_url.split("/", 3)[3]
-        there = urllib.request.Request(f"{running.address}/{path}", headers=request.headers)
-        return urllib.request.urlopen(there, *arguments, **options)
+        local_request = urllib.request.Request(f"{running.address}/{path}", headers=request.headers)
+        return urllib.request.urlopen(local_request, *arguments, **options)
 
     monkeypatch.setattr("sklearn.datasets._openml.urlopen", open_local_url)
     # scikit-learn waits a second before it asks again.
@@ -166,7 +166,7 @@ def cache_options(server, tmp_path):
     return {"cache_dir": tmp_path / "cache"}
 
 
-def kept(cache_options):
+def cached_files(cache_options):
     return sorted(path.name for path in cache_options["cache_dir"].rglob("*") if path.is_file())
 
 
@@ -246,26 +246,28 @@ def test_a_table_with_one_other_training_row_has_no_parts(server, cache_options)
 
 @pytest.mark.slow
 def test_adult_by_sex_has_no_rare_value_and_none_that_tells_the_sex():
-    people, whole = datasets.load_adult_by_sex(), datasets.load_adult("sex")
+    people = datasets.load_adult_by_sex()
+    full = datasets.load_adult("sex")
     columns = dict(zip(people.feature_names, people.X.T, strict=True))
-    of_all = dict(zip(whole.feature_names, whole.X.T, strict=True))
+    of_all = dict(zip(full.feature_names, full.X.T, strict=True))
     spouses = of_all["relationship=Husband"] + of_all["relationship=Wife"]
     np.testing.assert_array_equal(columns["relationship=Spouse"], spouses)
     rare = {"workclass=Never-worked", "workclass=Without-pay", "occupation=Armed-Forces"}
     rare |= {"marital-status=Married-AF-spouse", "relationship=Husband", "relationship=Wife"}
     gone = set(of_all) - set(columns)
     assert {name for name in gone if not name.startswith(("education", "native"))} == rare
-    np.testing.assert_array_equal(people.sensitive_features, whole.sensitive_features)
+    np.testing.assert_array_equal(people.sensitive_features, full.sensitive_features)
     is_woman = people.sensitive_features == "Female"
     assert max(abs(np.corrcoef(values, is_woman)[0, 1]) for values in people.X.T) < 0.45
 
 
 def test_adult_by_race_has_seven_features_of_the_whole_table():
-    people, whole = datasets.load_adult_by_race(), datasets.load_adult("race")
-    columns = dict(zip(whole.feature_names, whole.X.T, strict=True))
+    people = datasets.load_adult_by_race()
+    full = datasets.load_adult("race")
+    columns = dict(zip(full.feature_names, full.X.T, strict=True))
     for name, values in zip(people.feature_names, people.X.T, strict=True):
         np.testing.assert_array_equal(values, columns[name])
-    is_black = whole.sensitive_features == "Black"
+    is_black = full.sensitive_features == "Black"
     np.testing.assert_array_equal(people.sensitive_features == "Black", is_black)
     assert set(people.sensitive_features[~is_black]) == {"other"}
     assert (people.X.shape, is_black.sum()) == ((32_561, 7), 3_124)
@@ -286,15 +288,15 @@ def test_compas_groups_are_read_from_a_block_of_columns(cache_options):
 
 def test_a_second_fetch_uses_the_cache(server, cache_options):
     first = datasets.fetch_default_credit(**cache_options)
-    asked = len(server.asked)
+    n_requests = len(server.asked)
     again = datasets.fetch_default_credit("sex", **cache_options)
-    assert len(server.asked) == asked
+    assert len(server.asked) == n_requests
     np.testing.assert_array_equal(first.X[:, 0], again.X[:, 0])
     assert again.sensitive_features.tolist() == ["male", "female"] * 4
 
 
 def table_in(cache):
-    (path,) = (each for each in cache.rglob("1590.gz") if "api" not in each.parts)
+    (path,) = (file for file in cache.rglob("1590.gz") if "api" not in file.parts)
     return path
 
 
@@ -302,9 +304,9 @@ def test_an_altered_file_in_the_cache_is_fetched_again(server, cache_options):
     datasets.fetch_adult(**cache_options)
     path = table_in(cache_options["cache_dir"])
     path.write_bytes(gzip.compress(ADULT.replace("39,", "93,").encode()))
-    asked = len(server.asked)
+    n_requests = len(server.asked)
     assert datasets.fetch_adult(**cache_options).X[0, 0] == 39
-    assert len(server.asked) == asked + 1
+    assert len(server.asked) == n_requests + 1
 
 
 def test_the_environment_names_the_cache(server, tmp_path, monkeypatch):
@@ -342,11 +344,11 @@ SPOILT = {
 
 @pytest.mark.parametrize("case", SPOILT)
 def test_unusable_answers_are_named_and_not_cached(server, cache_options, case):
-    changed, kind, message = SPOILT[case]
-    server.replace_answers(**changed)
+    answers, kind, message = SPOILT[case]
+    server.replace_answers(**answers)
     with pytest.raises(kind, match=message):
         datasets.fetch_adult(**cache_options)
-    assert kept(cache_options) == []
+    assert cached_files(cache_options) == []
 
 
 def test_other_columns_than_expected_are_listed(server, cache_options):
@@ -369,27 +371,32 @@ def test_adult_ships_with_its_attribution_and_gives_the_printed_differences():
     rich = np.where(data.y == ">50K", 1, 0)
     sex = datasets.load_adult("sex").sensitive_features
     # Kun (2015) prints what a group without the attribute has more of high incomes.
-    for has, printed in (
+    for has, published in (
         (sex == "Female", 0.1963),
         (table["workclass=Private"], 0.0731),
         (data.sensitive_features == "Asian-Pac-Islander", -0.0256),
         (table["marital-status=Divorced"], 0.1582),
     ):
-        told = np.where(has, "with", "without")
-        bias = fs.metrics.label_bias(rich, told, "with")
-        assert bias == pytest.approx(printed, abs=5e-5)
+        groups = np.where(has, "with", "without")
+        bias = fs.metrics.label_bias(rich, groups, "with")
+        assert bias == pytest.approx(published, abs=5e-5)
     path = resources.files("fairspan").joinpath("adult.npz")
-    with path.open("rb") as file, np.load(file) as held:
-        assert "CC BY 4.0" in str(held["attribution"])
+    with path.open("rb") as file, np.load(file) as archive:
+        assert "CC BY 4.0" in str(archive["attribution"])
 
 
 @pytest.mark.slow
 def test_shipped_adult_is_the_training_file():
-    data, frame = datasets.load_adult("sex"), pd.read_parquet(data_path("adult_train.parquet"))
+    data = datasets.load_adult("sex")
+    frame = pd.read_parquet(data_path("adult_train.parquet"))
     table = dict(zip(data.feature_names, data.X.T, strict=True))
-    named = {"age": "age", "hours-per-week": "hours_per_week", "capital-gain": "capital_gain"}
-    named |= {name: name for name in ("occupation=Sales", "race=Black")}
-    for ours, theirs in named.items():
+    column_names = {
+        "age": "age",
+        "hours-per-week": "hours_per_week",
+        "capital-gain": "capital_gain",
+    }
+    column_names |= {name: name for name in ("occupation=Sales", "race=Black")}
+    for ours, theirs in column_names.items():
         np.testing.assert_array_equal(table[ours], frame[theirs])
     np.testing.assert_array_equal(data.sensitive_features, frame["meta__sex"])
     np.testing.assert_array_equal(data.y == ">50K", frame["label__income_gt_50k"] == 1)
@@ -404,11 +411,11 @@ def test_the_shipped_file_is_made_from_the_lines_of_the_source(tmp_path):
     ]
     text = pd.concat(columns, axis=1).to_csv(index=False, header=False)
     write(arrays_of(text.replace(",", ", ")), tmp_path / "adult.npz")
-    with np.load(tmp_path / "adult.npz") as made, np.load(SHIPPED) as shipped:
-        assert sorted(made) == sorted(shipped)
-        for name in made:
-            np.testing.assert_array_equal(made[name], shipped[name])
-            assert made[name].dtype == shipped[name].dtype
+    with np.load(tmp_path / "adult.npz") as archive, np.load(SHIPPED) as shipped:
+        assert sorted(archive) == sorted(shipped)
+        for name in archive:
+            np.testing.assert_array_equal(archive[name], shipped[name])
+            assert archive[name].dtype == shipped[name].dtype
 
 
 def _column_of(name, columns):

@@ -36,11 +36,11 @@ def median_distance(rows):
 
 @pytest.mark.parametrize("width", [None, 0.3, 5.0])
 def test_it_is_the_average_over_pairs(width):
-    found = mmd(Z, GROUPS, bandwidth=width, n_permutations=0)
-    used = median_distance(Z) if width is None else width
-    assert found.bandwidth == pytest.approx(used)
-    assert found == pytest.approx(reference_discrepancy(Z[:30], Z[30:], used), abs=1e-13)
-    assert (found.p_value, found.n_blocks) == (None, 1)
+    result = mmd(Z, GROUPS, bandwidth=width, n_permutations=0)
+    bandwidth = median_distance(Z) if width is None else width
+    assert result.bandwidth == pytest.approx(bandwidth)
+    assert result == pytest.approx(reference_discrepancy(Z[:30], Z[30:], bandwidth), abs=1e-13)
+    assert (result.p_value, result.n_blocks) == (None, 1)
 
 
 def test_the_largest_pair_of_several_groups_counts():
@@ -56,24 +56,26 @@ def test_the_largest_pair_of_several_groups_counts():
 def test_the_value_for_two_normal_distributions_is_exact(n):
     """E k is (s^2 / (s^2 + 2))^(d / 2) exp(-shift^2 / (2 (s^2 + 2))) for unit covariances."""
     rng = np.random.default_rng(n)
-    shift, s, d = np.array([0.6, 0.0, -0.3]), 1.7, 3
+    shift = np.array([0.6, 0.0, -0.3])
+    s = 1.7
+    d = 3
     groups = np.repeat([0, 1], [n // 3, n - n // 3])
     rows = rng.normal(size=(n, d)) + groups[:, None] * shift
     common = (s**2 / (s**2 + 2)) ** (d / 2)
     truth = 2 * common * (1 - np.exp(-shift @ shift / (2 * (s**2 + 2))))
-    found = mmd(rows, groups, bandwidth=s, n_permutations=49)
-    assert found == pytest.approx(truth, abs=0.02)
-    assert (found.p_value, found.n_blocks) == (1 / 50, 1 if n <= 2_000 else 6)
+    result = mmd(rows, groups, bandwidth=s, n_permutations=49)
+    assert result == pytest.approx(truth, abs=0.02)
+    assert (result.p_value, result.n_blocks) == (1 / 50, 1 if n <= 2_000 else 6)
 
 
 @pytest.mark.slow
 def test_the_discrepancy_of_equal_groups_is_zero_on_average_with_uniform_p_values():
     rng = np.random.default_rng(1)
     draws = [(rng.normal(size=(40, 2)), rng.permutation(np.arange(40) % 2)) for _ in range(120)]
-    found = [mmd(*drawn, n_permutations=39, random_state=rng) for drawn in draws]
-    values = np.array([float(each) for each in found])
+    results = [mmd(*sample, n_permutations=39, random_state=rng) for sample in draws]
+    values = np.array([float(result) for result in results])
     assert abs(values.mean()) < 4 * values.std() / np.sqrt(len(values))
-    shares = np.array([each.p_value for each in found])
+    shares = np.array([result.p_value for result in results])
     # 120 draws: a share of .1 has a standard deviation of .027.
     for level in (0.1, 0.5, 0.9):
         assert np.mean(shares <= level) == pytest.approx(level, abs=0.14)
@@ -83,9 +85,9 @@ def test_blocks_agree_with_all_pairs_and_hold_small_groups():
     rng = np.random.default_rng(2)
     groups = np.where(np.arange(4_000) < 30, "few", "many")
     rows = rng.normal(size=(4_000, 2)) + 2.0 * (groups == "few")[:, None]
-    found = mmd(rows, groups, bandwidth=1.5, n_permutations=19)
-    assert found == pytest.approx(reference_discrepancy(rows[:30], rows[30:130], 1.5), abs=0.07)
-    assert (found.n_blocks, found.p_value) == (4, 0.05)
+    result = mmd(rows, groups, bandwidth=1.5, n_permutations=19)
+    assert result == pytest.approx(reference_discrepancy(rows[:30], rows[30:130], 1.5), abs=0.07)
+    assert (result.n_blocks, result.p_value) == (4, 0.05)
 
 
 def test_a_difference_of_spread_is_found_that_a_linear_classifier_misses():
@@ -99,8 +101,8 @@ def test_a_difference_of_spread_is_found_that_a_linear_classifier_misses():
 
 
 def test_rows_that_are_all_the_same_do_not_differ():
-    found = mmd(np.ones((8, 2)), [0, 1] * 4, n_permutations=9)
-    assert (found, found.p_value) == (0, 1)
+    result = mmd(np.ones((8, 2)), [0, 1] * 4, n_permutations=9)
+    assert (result, result.p_value) == (0, 1)
 
 
 def test_the_number_is_the_same_each_time_and_for_any_order_of_names():
@@ -132,7 +134,8 @@ def test_bad_input(rows, groups, settings, error, expected_text):
 
 def test_the_median_distance_does_not_depend_on_the_unit_where_most_rows_are_the_same():
     rng = np.random.default_rng(0)
-    Z, groups = np.zeros((60, 2)), np.repeat(["a", "b"], 30)
+    Z = np.zeros((60, 2))
+    groups = np.repeat(["a", "b"], 30)
     Z[:6] = rng.normal(size=(6, 2))
     assert mmd(1e-3 * Z, groups) == pytest.approx(mmd(Z, groups))
 
@@ -142,17 +145,18 @@ def test_the_median_distance_of_many_rows_is_that_of_a_part_without_repetitions(
     n = 1_001
     Z = np.column_stack([np.arange(n) % 2, np.linspace(0, 1e-3, n)])
     # With this seed, a draw with repetitions would have more rows of one side.
-    found = mmd(Z, np.repeat(["a", "b"], [500, n - 500]), n_permutations=0, random_state=10)
-    assert found.bandwidth == pytest.approx(1.0, abs=1e-6)
+    result = mmd(Z, np.repeat(["a", "b"], [500, n - 500]), n_permutations=0, random_state=10)
+    assert result.bandwidth == pytest.approx(1.0, abs=1e-6)
 
 
 def test_rows_on_which_means_were_made_equal_are_reported():
     rng = np.random.default_rng(4)
-    rows, groups = rng.normal(size=(400, 6)), np.repeat(["a", "b"], 200)
+    rows = rng.normal(size=(400, 6))
+    groups = np.repeat(["a", "b"], 200)
     model = FairPCA(3, criterion="total_error", restriction="mean_parity")
     model.fit(rows, sensitive_features=groups)
     with pytest.warns(FairspanWarning, match="pass held-out rows"):
-        found = mmd(model.transform(rows), groups)
-    assert found.p_value >= 0.5
-    held_out = rng.normal(size=(400, 6))  # a warning would be an error here
-    assert 0 < mmd(model.transform(held_out), groups).p_value <= 1
+        result = mmd(model.transform(rows), groups)
+    assert result.p_value >= 0.5
+    test_rows = rng.normal(size=(400, 6))  # a warning would be an error here
+    assert 0 < mmd(model.transform(test_rows), groups).p_value <= 1

@@ -146,7 +146,8 @@ def test_a_failing_fit_leaves_an_unfitted_estimator_unfitted(case, method):
 @pytest.mark.parametrize("case", FAILING)
 def test_a_failing_fit_keeps_the_earlier_fit(case, method):
     model = FairPCA(2, **TWO_GROUP_CRITERION).fit(**SOUND)
-    before, coordinates = dict(vars(model)), model.transform(ROWS.X)
+    before = dict(vars(model))
+    coordinates = model.transform(ROWS.X)
     # partial_fit finds another width, or names that were not there, as scikit-learn does.
     with pytest.raises((FairspanError, ValueError, UserWarning)):
         getattr(model, method)(**SOUND | FAILING[case])

@@ -48,7 +48,7 @@ def pipeline():
 
 
 def scores_of(fair):
-    """On each fold, of the fit on the others."""
+    """Return the score on each fold of the fit to the others."""
     return [
         fair.fit(X[train], sensitive_features=GROUPS[train]).score(X[test])
         for train, test in FOLDS.split(X)
@@ -59,12 +59,12 @@ def scores_of(fair):
 def test_a_pipeline_passes_the_groups(routing):
     name = "sensitive_features" if routing else "fpca__sensitive_features"
     with config_context(enable_metadata_routing=routing):
-        fitted = pipeline().fit(X, Y, **{name: GROUPS})
+        model = pipeline().fit(X, Y, **{name: GROUPS})
         with pytest.raises(InvalidInput, match="sensitive_features is missing"):
             pipeline().fit(X, Y)
     alone = FairPCA(2).fit(StandardScaler().fit_transform(X), sensitive_features=GROUPS)
-    np.testing.assert_array_equal(fitted["fpca"].components_, alone.components_)
-    assert fitted.predict(X).shape == (90,)
+    np.testing.assert_array_equal(model["fpca"].components_, alone.components_)
+    assert model.predict(X).shape == (90,)
 
 
 LABELS = {
@@ -99,8 +99,8 @@ def test_a_search_splits_rows_and_groups_alike(routing, kind):
     with config_context(enable_metadata_routing=routing):
         search = GridSearchCV(FairPCA(), GRID, cv=FOLDS, error_score="raise")
         search.fit(X, sensitive_features=LABELS[kind]())
-    found = [search.cv_results_[f"split{i}_test_score"] for i in range(3)]
-    np.testing.assert_allclose(np.transpose(found), expected_scores())
+    scores = [search.cv_results_[f"split{i}_test_score"] for i in range(3)]
+    np.testing.assert_allclose(np.transpose(scores), expected_scores())
     again = FairPCA(**search.best_params_).fit(X, sensitive_features=GROUPS)
     np.testing.assert_array_equal(search.best_estimator_.components_, again.components_)
 
@@ -122,18 +122,20 @@ def test_a_search_over_a_pipeline(routing):
         .set_params(**best)
         .fit(StandardScaler().fit_transform(X), None, sensitive_features=GROUPS)
     )
-    found = search.best_estimator_["fpca"].components_
-    np.testing.assert_array_equal(found, alone.components_)
+    components = search.best_estimator_["fpca"].components_
+    np.testing.assert_array_equal(components, alone.components_)
 
 
 def test_a_search_over_a_frame_with_a_named_group_column():
     frame = pd.DataFrame(X, columns=list("vwxyz"))
     grid = {"n_components": [1, 3]}
-    named, beside = (GridSearchCV(FairPCA(), grid, cv=FOLDS, error_score="raise") for _ in "ab")
-    named.fit(frame.assign(sex=GROUPS), sensitive_features="sex")
-    beside.fit(frame, sensitive_features=GROUPS)
+    by_name, by_labels = (
+        GridSearchCV(FairPCA(), grid, cv=FOLDS, error_score="raise") for _ in "ab"
+    )
+    by_name.fit(frame.assign(sex=GROUPS), sensitive_features="sex")
+    by_labels.fit(frame, sensitive_features=GROUPS)
     for key in ("mean_test_score", "std_test_score"):
-        np.testing.assert_array_equal(named.cv_results_[key], beside.cv_results_[key])
+        np.testing.assert_array_equal(by_name.cv_results_[key], by_labels.cv_results_[key])
 
 
 def test_a_column_transformer_passes_the_groups_with_routing_on():
@@ -149,11 +151,11 @@ def test_a_column_transformer_passes_the_groups_with_routing_on():
 def test_weights_are_routed_when_requested():
     with config_context(enable_metadata_routing=True):
         step = FairPCA(2).set_fit_request(sample_weight=True)
-        fitted = Pipeline([("fpca", step)]).fit(
+        model = Pipeline([("fpca", step)]).fit(
             X, sensitive_features=GROUPS, sample_weight=ROWS.weights
         )
     alone = FairPCA(2).fit(X, sensitive_features=GROUPS, sample_weight=ROWS.weights)
-    np.testing.assert_array_equal(fitted["fpca"].components_, alone.components_)
+    np.testing.assert_array_equal(model["fpca"].components_, alone.components_)
 
 
 def test_clones_have_the_parameters_and_nothing_fitted():
@@ -173,14 +175,14 @@ def run_through_joblib(model):
 
 
 @pytest.mark.parametrize(
-    "copied",
+    "copy_model",
     [lambda model: pickle.loads(pickle.dumps(model)), run_through_joblib],
     ids=["pickle", "joblib"],
 )
-def test_a_fitted_estimator_survives_storage(copied):
+def test_a_fitted_estimator_survives_storage(copy_model):
     frame = pd.DataFrame(X, columns=list("vwxyz")).assign(sex=GROUPS)
     model = FairPCA(2, scale=True).fit(frame, sensitive_features="sex")
-    again = copied(model)
+    again = copy_model(model)
     assert again.transform(frame).tobytes() == model.transform(frame).tobytes()
     assert again.solution_.gap == model.solution_.gap
     assert again.groups_.tolist() == ["a", "b"]
@@ -218,7 +220,7 @@ def test_fields_are_listed():
     assert not any("__" in name for name in model.get_params(deep=False))
     assert FairPCA(criterion="disparity").get_params()["criterion__trade_off"] == 0.5
     assert FairPCA(solver="multiplicative").get_params()["solver__max_iter"] == 100
-    # Settings that make no sense are only told when fitting.
+    # Settings that make no sense are errors of `fit` alone.
     assert FairPCA(criterion="fairest", solver=ErrorGap).get_params()["criterion"] == "fairest"
 
 
@@ -227,7 +229,7 @@ def test_setting_a_field_replaces_the_object():
     model = FairPCA(criterion=criterion)
     assert model.set_params(criterion__penalty=2.0, n_components=3) is model
     assert (model.criterion, model.n_components, criterion) == (ErrorGap(2.0), 3, ErrorGap(1.0))
-    for changed, given, made in (
+    for estimator, parameters, part in (
         (FairPCA(criterion="error_gap"), {"criterion__penalty": 2}, ErrorGap(2)),
         (FairPCA(), {"criterion__penalty": 3, "criterion": ErrorGap()}, ErrorGap(3)),
         (
@@ -241,9 +243,9 @@ def test_setting_a_field_replaces_the_object():
             Disparity(protected="b"),
         ),
     ):
-        copy = clone(changed.set_params(**given))
-        assert made in (copy.criterion, copy.restriction)
-        assert copy.get_params() == changed.get_params()
+        copy = clone(estimator.set_params(**parameters))
+        assert part in (copy.criterion, copy.restriction)
+        assert copy.get_params() == estimator.get_params()
 
 
 UNUSABLE = {
@@ -305,5 +307,5 @@ def test_a_search_over_a_nested_parameter(criterion, routing):
         search = GridSearchCV(FairPCA(criterion=criterion), grid, cv=FOLDS, error_score="raise")
         search.fit(X, sensitive_features=GROUPS)
     np.testing.assert_allclose(search.cv_results_["mean_test_score"], expected)
-    best, chosen = search.best_params_, search.best_estimator_
-    assert (chosen.criterion.penalty, chosen.n_components_) == tuple(best.values())
+    best, best_model = search.best_params_, search.best_estimator_
+    assert (best_model.criterion.penalty, best_model.n_components_) == tuple(best.values())

@@ -40,11 +40,11 @@ def fit(rows, d=2, restriction=None, **settings):
 
 
 def means_of(Z, labels):
-    return np.array([Z[labels == each].mean(axis=0) for each in sorted(set(labels))])
+    return np.array([Z[labels == label].mean(axis=0) for label in sorted(set(labels))])
 
 
 def covariances_of(Z, labels):
-    return [np.cov(Z[labels == each].T, bias=True) for each in sorted(set(labels))]
+    return [np.cov(Z[labels == label].T, bias=True) for label in sorted(set(labels))]
 
 
 @pytest.mark.parametrize("scale", [False, True])
@@ -70,7 +70,9 @@ def test_the_objective_is_the_criterion_at_the_groups_own_errors(criterion):
     assert model.solution_.objective >= least - 1e-9 * abs(least)
 
 
-@pytest.mark.parametrize("criterion", [each for each in CRITERIA if each != "equal_error"], ids=str)
+@pytest.mark.parametrize(
+    "criterion", [criterion for criterion in CRITERIA if criterion != "equal_error"], ids=str
+)
 def test_brute_force_over_all_lines_in_the_plane_that_is_left(criterion):
     """p = 3, d = 1: the directions of equal means are a plane, and a line in it is an angle."""
     model = fit(PLANE, 1, criterion=criterion)
@@ -78,18 +80,22 @@ def test_brute_force_over_all_lines_in_the_plane_that_is_left(criterion):
     plane = np.linalg.svd((means[0] - means[1])[None])[2][1:]
     angles = np.linspace(0, np.pi, 20001)
     lines = np.cos(angles)[:, None] * plane[0] + np.sin(angles)[:, None] * plane[1]
-    X, labels = PLANE.X - PLANE.X.mean(axis=0), PLANE.labels
+    X = PLANE.X - PLANE.X.mean(axis=0)
+    labels = PLANE.labels
     moments = [X[labels == g].T @ X[labels == g] / (labels == g).sum() for g in "ab"]
     errors = np.array([np.trace(S) - np.einsum("ij,jk,ik->i", lines, S, lines) for S in moments])
     best = np.array([np.linalg.eigvalsh(S)[:2].sum() for S in moments])
-    total, gap = errors.mean(axis=0), np.abs(errors[0] - errors[1])
+    total = errors.mean(axis=0)
+    gap = np.abs(errors[0] - errors[1])
     # The group that unrestricted PCA serves worse.
     first = np.linalg.svd(X)[2][0]
     signed = errors[1] - errors[0]
     pca = [np.trace(S) - first @ S @ first for S in moments]
     signed = signed if pca[1] > pca[0] else -signed
-    root, spread = np.sqrt(errors), np.sqrt(0.5 / np.sqrt(45))
-    up, down = (root + spread) ** 2, np.maximum(root - spread, 0) ** 2
+    root = np.sqrt(errors)
+    spread = np.sqrt(0.5 / np.sqrt(45))
+    up = (root + spread) ** 2
+    down = np.maximum(root - spread, 0) ** 2
     robust = [1.2 * up[a] - 0.2 * down[b] for a, b in ((0, 1), (1, 0))]
     expected = {
         "total_error": total,
@@ -113,8 +119,8 @@ def test_covariance_parity_re_derived():
     _, axes = np.linalg.eigh(Q.T @ centered.T @ centered @ Q)
     assert projector_distance(model.components_, (Q @ axes[:, 1:]).T) <= 1e-8
     norms = [
-        np.linalg.norm(np.subtract(*covariances_of(each.transform(ROWS.X), ROWS.labels)), 2)
-        for each in (fit(ROWS, criterion="total_error"), model)
+        np.linalg.norm(np.subtract(*covariances_of(fair.transform(ROWS.X), ROWS.labels)), 2)
+        for fair in (fit(ROWS, criterion="total_error"), model)
     ]
     assert norms[1] <= np.sort(abs(values))[2] + 1e-9
     assert norms[1] < norms[0]
@@ -152,7 +158,7 @@ def test_incompatible_options_are_refused():
 
 
 @pytest.mark.parametrize(
-    ("made", "given", "kind", "words"),
+    ("restriction", "arguments", "kind", "words"),
     [
         (
             CovarianceParity,
@@ -172,9 +178,9 @@ def test_incompatible_options_are_refused():
         ),
     ],
 )
-def test_restrictions_that_cannot_be(made, given, kind, words):
+def test_restrictions_that_cannot_be(restriction, arguments, kind, words):
     with pytest.raises(kind, match=words):
-        made(**given)
+        restriction(**arguments)
 
 
 def test_errors_that_cannot_be_equal_within_a_restriction_name_it():
@@ -217,7 +223,7 @@ def test_a_feature_of_another_size_does_not_hide_a_difference():
 
 def test_an_audit_names_the_restriction():
     result = audit(fit(ROWS, criterion="total_error"), ROWS.X, ROWS.labels, folds=None)
-    names = [each.name for each in result.models]
+    names = [model_audit.name for model_audit in result.models]
     assert names == ["total error with MeanParity(tolerance=0.0)", "PCA"]
     assert not result.models[0].is_pca
     assert result.models[0].baseline == "PCA"
@@ -244,8 +250,8 @@ def test_the_protected_group_is_the_one_that_pca_of_all_directions_serves_worse(
     pca = FairPCA(2, criterion="total_error").fit(rows.X, sensitive_features=rows.labels)
     within = fit(rows, criterion="total_error")
     assert pca.disparity_ < 0 < within.disparity_
-    default, named = (fit(rows, criterion=Disparity(0.5, group)) for group in (None, "a"))
-    assert default.components_.tobytes() == named.components_.tobytes()
+    default, explicit = (fit(rows, criterion=Disparity(0.5, group)) for group in (None, "a"))
+    assert default.components_.tobytes() == explicit.components_.tobytes()
 
 
 @pytest.mark.parametrize("allow_extra", [False, True])
@@ -275,7 +281,7 @@ def table(seed, n=200, p=9, categories=(2, 3)):
 
 
 def reference_total_parity(X, attributes, d, weights=None):
-    """The most pooled variance of d directions without covariance with any indicator."""
+    """Return the largest pooled variance of d directions uncorrelated with each indicator."""
     weights = np.ones(len(X)) / len(X) if weights is None else weights / weights.sum()
     Z = np.hstack([column[:, None] == np.unique(column) for column in attributes.T]).astype(float)
     X = X - weights @ X
@@ -293,9 +299,9 @@ def test_the_optimum_of_all_directions_without_covariance(seed, categories, weig
     weights = np.random.default_rng(seed).uniform(0.5, 2, len(X)) if weighted else None
     model = FairPCA(2, criterion="total_error", restriction=MARGINAL)
     model.fit(X, sensitive_features=attributes, sample_weight=weights)
-    kept, total, _ = reference_total_parity(X, attributes, 2, weights)
+    captured, total, _ = reference_total_parity(X, attributes, 2, weights)
     assert model.solution_.status == "optimal"
-    assert model.solution_.objective == pytest.approx(total - kept, rel=1e-10)
+    assert model.solution_.objective == pytest.approx(total - captured, rel=1e-10)
     Z = model.transform(X)
     for column in attributes.T:
         means = GroupMoments.from_rows(Z, column, weights).means
@@ -331,8 +337,8 @@ def test_it_takes_fewer_directions_than_intersections():
 def test_marginal_parity_of_a_single_attribute_is_mean_parity():
     X, attributes = table(7)
     fits = [
-        FairPCA(2, restriction=each).fit(X, sensitive_features=attributes[:, 1])
-        for each in (MARGINAL, MeanParity())
+        FairPCA(2, restriction=restriction).fit(X, sensitive_features=attributes[:, 1])
+        for restriction in (MARGINAL, MeanParity())
     ]
     np.testing.assert_allclose(fits[0].components_, fits[1].components_, atol=1e-9)
 
@@ -352,9 +358,9 @@ def test_rows_fewer_than_their_features():
     X, attributes = table(9, n=120, p=600)
     restricted = FairPCA(3, criterion="total_error", restriction=MARGINAL)
     thin = restricted.fit(X, sensitive_features=attributes)
-    kept, total, _ = reference_total_parity(X, attributes, 3)
+    captured, total, _ = reference_total_parity(X, attributes, 3)
     assert type(thin.moments_).__name__ == "WideMoments"
-    assert thin.solution_.objective == pytest.approx(total - kept, rel=1e-9)
+    assert thin.solution_.objective == pytest.approx(total - captured, rel=1e-9)
 
 
 def test_attributes_are_named():

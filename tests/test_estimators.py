@@ -41,11 +41,14 @@ def test_group_errors_are_those_of_the_rows(criterion, center, weighted):
     errors = reference_errors(ROWS.X, ROWS.labels, V, point, weights)
     np.testing.assert_allclose(model.group_errors_, errors, rtol=1e-10)
     assert model.disparity_ == pytest.approx(errors[1] - errors[0])
-    best, centered = [], ROWS.X.copy()
+    best = []
+    centered = ROWS.X.copy()
     for i, label in enumerate("ab"):
-        own = ROWS.labels == label
-        centered[own] -= np.average(centered[own], 0, weights[own]) if point is None else point
-        rows = centered[own] * np.sqrt(weights[own] / weights[own].sum())[:, None]
+        in_group = ROWS.labels == label
+        centered[in_group] -= (
+            np.average(centered[in_group], 0, weights[in_group]) if point is None else point
+        )
+        rows = centered[in_group] * np.sqrt(weights[in_group] / weights[in_group].sum())[:, None]
         best.append((np.linalg.svd(rows, compute_uv=False)[2:] ** 2).sum())
         ratios = ((rows @ V.T) ** 2).sum(axis=0) / (rows**2).sum()
         np.testing.assert_allclose(model.group_explained_variance_ratio_[i], ratios, rtol=1e-10)
@@ -56,7 +59,8 @@ def test_group_errors_are_those_of_the_rows(criterion, center, weighted):
     assert (np.diff(along) <= 0).all()
     np.testing.assert_allclose(model.group_losses_, errors - best, rtol=1e-9, atol=1e-9)
     value = {"minimax_loss": max(errors - best), "minimax_error": max(errors)}.get(
-        criterion, np.average(errors, weights=[weights[ROWS.labels == each].sum() for each in "ab"])
+        criterion,
+        np.average(errors, weights=[weights[ROWS.labels == group].sum() for group in "ab"]),
     )
     assert model.solution_.objective == pytest.approx(value, rel=1e-9)
     assert model.solution_.status == "optimal"
@@ -272,7 +276,8 @@ def test_a_frame_gives_the_fit_of_its_array(kind, plain):
     np.testing.assert_allclose(model.components_, plain.components_, atol=1e-13)
     assert (model.feature_names_in_.tolist(), model.n_features_in_) == (["x", "y", "z"], 3)
     assert model.subspace_.feature_names == ("x", "y", "z")
-    of_frame, of_array = kind(FEATURES), TABLE.X
+    of_frame = kind(FEATURES)
+    of_array = TABLE.X
     np.testing.assert_allclose(model.transform(of_frame), plain.transform(of_array), atol=1e-12)
     scores = plain.score_samples(of_array)
     np.testing.assert_allclose(model.score_samples(of_frame), scores, atol=1e-12)
@@ -301,12 +306,12 @@ def test_several_named_columns_make_intersections(kind, names):
     model.fit(with_groups(kind), sensitive_features=names)
     assert model.groups_.tolist() == [("a", 0), ("a", 1), ("b", 0), ("b", 1)]
     assert model.feature_names_in_.tolist() == ["x", "y", "z"]
-    beside = FairPCA(1, criterion="total_error").fit(
+    by_labels = FairPCA(1, criterion="total_error").fit(
         kind(FEATURES), sensitive_features=list(zip(SEX, AGE, strict=True))
     )
-    np.testing.assert_array_equal(model.group_errors_, beside.group_errors_)
+    np.testing.assert_array_equal(model.group_errors_, by_labels.group_errors_)
     np.testing.assert_array_equal(
-        model.transform(with_groups(kind)), beside.transform(kind(FEATURES))
+        model.transform(with_groups(kind)), by_labels.transform(kind(FEATURES))
     )
 
 
@@ -352,12 +357,13 @@ def test_frames_are_returned_on_request():
 
 def test_columns_in_another_order_are_refused_as_scikit_learn_does():
     frame = pd.DataFrame(FEATURES)
-    turned, model = frame[["z", "y", "x"]], FairPCA(2).fit(frame, sensitive_features=SEX)
+    reordered = frame[["z", "y", "x"]]
+    model = FairPCA(2).fit(frame, sensitive_features=SEX)
     # The subspace alone matches by name.
-    np.testing.assert_array_equal(model.subspace_.transform(turned), model.transform(frame))
+    np.testing.assert_array_equal(model.subspace_.transform(reordered), model.transform(frame))
     for method in (model.transform, model.score_samples, model.score):
         for rows, message in (
-            (turned, "same order"),
+            (reordered, "same order"),
             (frame.assign(sex=SEX), "unseen at fit time"),
             (frame[["x", "y"]], r"should match.*missing"),
         ):

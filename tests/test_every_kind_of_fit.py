@@ -90,42 +90,45 @@ def test_errors_are_those_of_the_reconstructed_rows(kind):
     if model.center == "group":
         return
     scores = model.score_samples(kind.X)
-    lost = kind.X - model.inverse_transform(model.transform(kind.X))
-    lost = lost if model.scale_ is None else lost / model.scale_
-    np.testing.assert_allclose(scores, -(lost**2).sum(axis=1), rtol=1e-8, atol=1e-12)
+    residual = kind.X - model.inverse_transform(model.transform(kind.X))
+    residual = residual if model.scale_ is None else residual / model.scale_
+    np.testing.assert_allclose(scores, -(residual**2).sum(axis=1), rtol=1e-8, atol=1e-12)
     rows = np.column_stack([np.ones(len(scores)), -scores])
-    found = GroupMoments.from_rows(rows, kind.groups).means[:, 1]
-    np.testing.assert_allclose(model.group_errors_, found, rtol=1e-9)
+    errors = GroupMoments.from_rows(rows, kind.groups).means[:, 1]
+    np.testing.assert_allclose(model.group_errors_, errors, rtol=1e-9)
 
 
 @each_kind
 def test_the_saved_model_is_the_fitted_one(kind, tmp_path):
     model = kind.model
     model.subspace_.save(tmp_path / "model")
-    loaded = FairSubspace.load(tmp_path / "model")
-    assert_same_certificate(loaded.certificate, model.subspace_.certificate)
-    assert loaded.certificate.restriction_text == kind.restricted_by
+    copy = FairSubspace.load(tmp_path / "model")
+    assert_same_certificate(copy.certificate, model.subspace_.certificate)
+    assert copy.certificate.restriction_text == kind.restricted_by
     for name in ("is_soft", "is_oblique", "is_nested", "n_components", "dimension", "center"):
-        assert getattr(loaded, name) == getattr(model.subspace_, name)
+        assert getattr(copy, name) == getattr(model.subspace_, name)
     Z = model.transform(kind.X)
-    np.testing.assert_array_equal(loaded.transform(kind.X), Z)
-    np.testing.assert_array_equal(loaded.inverse_transform(Z), model.inverse_transform(Z))
+    np.testing.assert_array_equal(copy.transform(kind.X), Z)
+    np.testing.assert_array_equal(copy.inverse_transform(Z), model.inverse_transform(Z))
     if model.nested:
-        first = loaded.truncate(2)
-        np.testing.assert_array_equal(first.components, loaded.components[:2])
+        first = copy.truncate(2)
+        np.testing.assert_array_equal(first.components, copy.components[:2])
         assert fs.verify(first, kind.X, kind.groups)
-    assert fs.verify(loaded, kind.X, kind.groups, y=kind.y).holds
-    assert not fs.verify(loaded, kind.X, np.roll(kind.groups, 7, axis=0), y=kind.y).holds
+    assert fs.verify(copy, kind.X, kind.groups, y=kind.y).holds
+    assert not fs.verify(copy, kind.X, np.roll(kind.groups, 7, axis=0), y=kind.y).holds
     if kind.y is not None:
-        assert not fs.verify(loaded, kind.X, kind.groups, y=1 - kind.y).holds
+        assert not fs.verify(copy, kind.X, kind.groups, y=1 - kind.y).holds
 
 
 @pytest.mark.parametrize("kind", mark_slow(["soft", "whitened", "nested parity"]))
 def test_parts_of_the_rows_give_the_fit_of_all(kind):
-    model, parts = kind.model, kind.estimator()
+    model = kind.model
+    parts = kind.estimator()
     moments = []
     for rows in (slice(i, None, 3) for i in range(3)):
-        X, groups, y = kind.X[rows], kind.groups[rows], None if kind.y is None else kind.y[rows]
+        X = kind.X[rows]
+        groups = kind.groups[rows]
+        y = None if kind.y is None else kind.y[rows]
         parts.partial_fit(X, y, sensitive_features=groups)
         moments.append(GroupMoments.from_rows(X, groups, y=y))
     for other in (parts, kind.estimator().fit_moments(sum(moments))):
@@ -144,21 +147,21 @@ def test_an_audit_has_its_errors(kind):
 @pytest.mark.long
 @each_kind
 def test_an_audit_has_its_errors_either_way(kind):
-    for what in ("rows", "blocks"):
-        check_audit(kind, what)
+    for source in ("rows", "blocks"):
+        check_audit(kind, source)
 
 
-def check_audit(kind, what):
+def check_audit(kind, source):
     model = kind.model
-    if what == "rows":
+    if source == "rows":
         result = fs.audit(model, kind.X, kind.groups, y=kind.y, folds=5)
     else:
         classes = [None if kind.y is None else kind.y[i::6] for i in range(6)]
         result = fs.audit(
             model,
             moments=[
-                GroupMoments.from_rows(kind.X[i::6], kind.groups[i::6], y=own)
-                for i, own in enumerate(classes)
+                GroupMoments.from_rows(kind.X[i::6], kind.groups[i::6], y=labels)
+                for i, labels in enumerate(classes)
             ],
         )
     mine, plain = result.models
@@ -173,19 +176,21 @@ def check_audit(kind, what):
 
 @each_kind
 def test_its_proof_bounds_a_refit_to_other_rows(kind):
-    model, half = kind.model, np.arange(len(kind.X)) % 5 < 3
-    X, groups = kind.X[half] * 1.1 + 0.2, kind.groups[half]
+    model = kind.model
+    half = np.arange(len(kind.X)) % 5 < 3
+    X = kind.X[half] * 1.1 + 0.2
+    groups = kind.groups[half]
     y = None if kind.y is None else kind.y[half]
     moments = GroupMoments.from_rows(X, groups, y=y)
     # Without the classes of the rows, nothing is known of what a restriction asks of them.
     for labels in (y, None) if y is not None else (None,):
-        here = fs.audit(model, X, groups, y=labels, folds=None).models[0].refit_bound
-        assert (here.no_bound_reason is None) == (labels is y)
+        bound = fs.audit(model, X, groups, y=labels, folds=None).models[0].refit_bound
+        assert (bound.no_bound_reason is None) == (labels is y)
     posed = moments if model.scale_ is None else moments.divided_by(model.scale_)
-    refit = kind.estimator().set_params(scale=False).fit_moments(posed).solution_
-    here = fs.audit(model, X, groups, y=y, folds=None).models[0].refit_bound
-    assert here.lower_bound <= refit.objective + 1e-9 * refit.scale + refit.resolution
-    assert here.criterion == model.solution_.problem_text
+    solution = kind.estimator().set_params(scale=False).fit_moments(posed).solution_
+    bound = fs.audit(model, X, groups, y=y, folds=None).models[0].refit_bound
+    assert bound.lower_bound <= solution.objective + 1e-9 * solution.scale + solution.resolution
+    assert bound.criterion == model.solution_.problem_text
 
 
 def tuple_of(label):

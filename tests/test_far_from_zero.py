@@ -1,4 +1,4 @@
-"""Restrictions on rows that lie far from zero, judged from the rows in long double."""
+"""Restrictions on rows that lie far from zero, evaluated from the rows in long double."""
 
 import numpy as np
 import pytest
@@ -8,7 +8,8 @@ import fairspan as fs
 
 def _rows(offset, k):
     rng = np.random.default_rng(7)
-    rows, groups = rng.standard_normal((150, 5)), np.arange(150) % k
+    rows = rng.standard_normal((150, 5))
+    groups = np.arange(150) % k
     for g in range(1, k):
         rows[groups == g, g] += 1.0
     return rows + offset * rng.standard_normal(5), groups
@@ -21,14 +22,14 @@ def _means(rows, groups):
 
 
 def _orthonormal(columns):
-    """Gram and Schmidt's way, twice, in long double."""
-    found = []
+    """Orthonormalize columns by Gram-Schmidt, twice, in long double."""
+    basis = []
     for column in columns.T:
         for _ in range(2):
-            for each in found:
-                column = column - each * (each @ column)
-        found.append(column / np.sqrt(column @ column))
-    return np.array(found).T
+            for direction in basis:
+                column = column - direction * (direction @ column)
+        basis.append(column / np.sqrt(column @ column))
+    return np.array(basis).T
 
 
 @pytest.mark.parametrize("offset", [1e8, 1e10])
@@ -60,8 +61,8 @@ def test_bounds_about_the_origin_are_below_the_one_subspace_that_parity_leaves(o
     axes = np.hstack([differences, np.eye(5)[:, :3]])
     basis = _orthonormal(axes)[:, 2:]
     exactly = rows.astype(np.longdouble)
-    left = (exactly**2).sum(axis=1) - ((exactly @ basis) ** 2).sum(axis=1)
-    optimum = max(float(left[groups == g].mean()) for g in range(3))
+    errors = (exactly**2).sum(axis=1) - ((exactly @ basis) ** 2).sum(axis=1)
+    optimum = max(float(errors[groups == g].mean()) for g in range(3))
     # In long double, squares of rows are rounded as well.
     room = model.solution_.resolution + 2.0**-60 * offset**2
     assert model.solution_.lower_bound <= optimum + room
@@ -80,7 +81,8 @@ def test_equal_means_far_from_zero(offset):
 def test_an_oblique_encoder_that_rounding_decides_is_refused():
     # Its entries are large for small columns, which adds 2 % to the error that was called optimal.
     rng = np.random.default_rng(1)
-    rows, groups = rng.standard_normal((48, 4)), np.arange(48) // 24
+    rows = rng.standard_normal((48, 4))
+    groups = np.arange(48) // 24
     rows[groups == 1] += rng.standard_normal(4)
     model = fs.FairPCA(1, criterion="total_error", restriction=fs.MeanParity(oblique=True))
     with pytest.raises(fs.errors.IncompatibleParameters, match="rounding of the encoder"):
@@ -95,7 +97,8 @@ def test_a_column_that_varies_by_its_last_digits_is_not_constant_next_to_a_large
     restriction, size
 ):
     rng = np.random.default_rng(3)
-    rows, groups = rng.standard_normal((28, 5)), np.repeat(["a", "b"], 14)
+    rows = rng.standard_normal((28, 5))
+    groups = np.repeat(["a", "b"], 14)
     rows[:, 0] = -9.6e11 + np.spacing(9.6e11) * rng.integers(0, 8, 28)
     rows[:, 1] = size * (rows[:, 1] - 6e4)
     model = fs.FairPCA(2, criterion="least_variance", center="none", restriction=restriction)
@@ -110,7 +113,8 @@ def test_a_column_that_varies_by_its_last_digits_is_not_constant_next_to_a_large
 )
 def test_coordinates_without_variance_meet_a_restriction(restriction, n_components):
     rng = np.random.default_rng(4)
-    rows, groups = rng.standard_normal((40, 4)), np.repeat(["a", "b"], 20)
+    rows = rng.standard_normal((40, 4))
+    groups = np.repeat(["a", "b"], 20)
     rows[:, 2] = rows[:, 0] + rows[:, 1]
     table = np.column_stack([rows, np.full(40, 1.7e18)])
     model = fs.FairPCA(n_components, restriction=restriction)

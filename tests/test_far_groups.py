@@ -1,4 +1,4 @@
-"""Restrictions on groups or columns many deviations apart, judged from the rows.
+"""Restrictions on groups or columns many deviations apart, evaluated from the rows.
 
 What is negligible is decided for each column and each difference in its own units. A group that
 lies far away, or a column of large numbers, hides no difference of others; and what double
@@ -26,7 +26,8 @@ ALLOWED = 1e-6
 
 def rows_with_a_far_group(far, *, columns=slice(None), spread=1.0, k=3, n=300, p=6, seed=5):
     rng = np.random.default_rng(seed)
-    X, groups = rng.standard_normal((n, p)), np.array(list("abcdefg"[:k]) * (n // k))
+    X = rng.standard_normal((n, p))
+    groups = np.array(list("abcdefg"[:k]) * (n // k))
     X[groups == "b", 0] += 0.5
     last = groups == "abcdefg"[k - 1]
     X[last] *= spread
@@ -60,9 +61,10 @@ def test_a_group_of_three_billion_deviations_hides_nothing_or_is_refused(center)
 def test_a_common_offset_costs_no_digits(offset, restriction):
     rng = np.random.default_rng(0)
     # Whole numbers, which are exact at these offsets.
-    X, groups = np.round(1000 * rng.standard_normal((200, 5))), np.array(list("ab") * 100)
+    X = np.round(1000 * rng.standard_normal((200, 5)))
+    groups = np.array(list("ab") * 100)
     X[groups == "b", 0] += 500
-    near, far = (hide_groups(X + each, groups, restriction=restriction) for each in (0.0, offset))
+    near, far = (hide_groups(X + shift, groups, restriction=restriction) for shift in (0.0, offset))
     assert transformed_mean_distance(far, X + offset, groups) <= ALLOWED
     assert far.solution_.objective == pytest.approx(near.solution_.objective, rel=1e-9)
 
@@ -109,10 +111,11 @@ def test_two_far_groups_that_lie_close_to_each_other():
 
 def test_groups_on_one_line_take_one_direction_away():
     rng = np.random.default_rng(0)
-    X, groups = rng.standard_normal((400, 5)), np.array(list("abcd") * 100)
+    X = rng.standard_normal((400, 5))
+    groups = np.array(list("abcd") * 100)
     for label in "abcd":
         X[groups == label] -= X[groups == label].mean(axis=0)
-    X += np.outer(np.select([groups == each for each in "bcd"], [1.0, 3.0, 1e6]), np.ones(5))
+    X += np.outer(np.select([groups == group for group in "bcd"], [1.0, 3.0, 1e6]), np.ones(5))
     assert transformed_mean_distance(hide_groups(X, groups, 4), X, groups) <= ALLOWED
     with pytest.raises(IncompatibleParameters, match="removes 1 of"):
         hide_groups(X, groups, 5)
@@ -152,7 +155,8 @@ def test_covariance_parity_of_a_far_group(settings):
 @pytest.mark.parametrize(("scale", "offset"), [(3e9, 0.0), (1e-9, 0.0), (1e12, 0.0), (1.0, 1e9)])
 def test_uncorrelated_within_each_group(scale, offset):
     rng = np.random.default_rng(1)
-    z, groups = rng.standard_normal(300), np.array(list("abc") * 100)
+    z = rng.standard_normal(300)
+    groups = np.array(list("abc") * 100)
     X = rng.standard_normal((300, 8)) + np.outer(z, rng.standard_normal(8))
     X[groups == "c"] = X[groups == "c"] * scale + offset
     frame = pd.DataFrame(np.column_stack([X, z]), columns=[*"rstuvwxyz"])
@@ -163,7 +167,8 @@ def test_uncorrelated_within_each_group(scale, offset):
 
 def test_a_column_over_all_rows_of_a_far_group():
     rng = np.random.default_rng(1)
-    z, groups = rng.standard_normal(60), np.array(list("abc") * 20)
+    z = rng.standard_normal(60)
+    groups = np.array(list("abc") * 20)
     X = rng.standard_normal((60, 8)) + np.outer(z, rng.standard_normal(8))
     for far in (1e5, 3e15):
         X[groups == "c"] += far
@@ -175,7 +180,9 @@ def test_a_column_over_all_rows_of_a_far_group():
 
 def test_two_attributes_and_one_far_category():
     rng = np.random.default_rng(2)
-    X, a, b = rng.standard_normal((600, 8)), rng.integers(0, 2, 600), rng.integers(0, 3, 600)
+    X = rng.standard_normal((600, 8))
+    a = rng.integers(0, 2, 600)
+    b = rng.integers(0, 3, 600)
     X[a == 1, 1] += 0.7
     X[b == 1, 2] += 0.4
     X[b == 2] += 1e8
@@ -187,13 +194,16 @@ def test_two_attributes_and_one_far_category():
 
 def test_classes_of_y_and_one_far_group():
     rng = np.random.default_rng(3)
-    X, y, groups = rng.standard_normal((600, 8)), rng.integers(0, 2, 600), rng.integers(0, 3, 600)
+    X = rng.standard_normal((600, 8))
+    y = rng.integers(0, 2, 600)
+    groups = rng.integers(0, 3, 600)
     X[(groups == 1) & (y == 1), 2] += 0.4
     X[groups == 2] += 1e8
     model = hide_groups(X, groups, y=y, restriction=MeanParity(within_classes="all"))
-    encoder, Z = model.subspace_.encoder, model.transform(X)
-    for own in (y == 0, y == 1):
-        assert largest_mean_distance(Z[own], X[own], groups[own], encoder) <= ALLOWED
+    encoder = model.subspace_.encoder
+    Z = model.transform(X)
+    for in_class in (y == 0, y == 1):
+        assert largest_mean_distance(Z[in_class], X[in_class], groups[in_class], encoder) <= ALLOWED
 
 
 @pytest.mark.parametrize("columns", [slice(None), slice(0, 1)], ids=["all", "one"])
@@ -209,7 +219,8 @@ def test_few_rows_of_a_far_group(columns):
 @pytest.mark.parametrize("sizes", [(1e9, 1, 1, 1), (1e5, 1e5, 1e-5, 1e-5), (1e7, 1, 1e-7, 1)])
 def test_columns_of_very_different_sizes(sizes, d):
     rng = np.random.default_rng(4)
-    X, groups = rng.standard_normal((300, 6)), np.array(list("ab") * 150)
+    X = rng.standard_normal((300, 6))
+    groups = np.array(list("ab") * 150)
     X[groups == "b"] += rng.standard_normal(6)
     X *= [*sizes, 1, 1]
     assert transformed_mean_distance(hide_groups(X, groups, d), X, groups) <= 1e-12

@@ -31,13 +31,13 @@ def test_circles_are_found(tmp_path):
 
 
 def _imports(root: Path) -> dict[str, set[str]]:
-    """The modules that each module imports, by full name."""
+    """Return the modules that each module imports, by full name."""
     trees = {_name(path, root): path for path in sorted(root.rglob("*.py"))}
     graph = {}
     for name, path in trees.items():
         package = name if path.name == "__init__.py" else name.rpartition(".")[0]
-        found = _imported(ast.parse(path.read_text()), package)
-        graph[name] = {max(_library_modules(each, trees), default="") for each in found} - {
+        names = _imported(ast.parse(path.read_text()), package)
+        graph[name] = {max(_library_modules(module, trees), default="") for module in names} - {
             "",
             name,
         }
@@ -58,19 +58,19 @@ def _library_modules(imported: str, modules: dict[str, Path]) -> list[str]:
 
 def _imported(tree: ast.Module, package: str) -> set[str]:
     """Return the names that a module imports, also inside functions and for type checkers alone."""
-    found = set()
+    names = set()
     for node in _statements(tree):
         if isinstance(node, ast.Import):
-            found |= {alias.name for alias in node.names}
+            names |= {alias.name for alias in node.names}
         if isinstance(node, ast.ImportFrom):
             start = package.split(".")[: len(package.split(".")) + 1 - node.level]
             parts = [*(start if node.level else []), *([node.module] if node.module else [])]
-            found |= {f"{'.'.join(parts)}.{alias.name}" for alias in node.names}
-    return found
+            names |= {f"{'.'.join(parts)}.{alias.name}" for alias in node.names}
+    return names
 
 
 def _statements(block: ast.AST) -> Iterator[ast.AST]:
-    """Every statement inside a module or statement; imports are no part of an expression."""
+    """Yield the statements inside a module or statement; expressions have no imports."""
     for name in ("body", "orelse", "finalbody", "handlers", "cases"):
         for statement in getattr(block, name, ()):
             yield statement

@@ -25,7 +25,8 @@ from numpy_reference import random_rows
 ROWS = random_rows(5, n=90, p=5)
 # Units that differ, far from the origin.
 X = ROWS.X * [1, 30, 0.1, 1, 5] + [1000, 3, -2, 0, 40]
-GROUPS, Y = ROWS.labels, (ROWS.X[:, 0] > 0).astype(int)
+GROUPS = ROWS.labels
+Y = (ROWS.X[:, 0] > 0).astype(int)
 OTHERS = random_rows(6, n=70, p=5).X * [1, 30, 0.1, 1, 5] + [1000, 3, -2, 0, 40]
 
 
@@ -74,8 +75,8 @@ STANDARDIZED = {"scaled", "twice", "nmf"}
 
 def reference_errors(model, rows, groups, unit=1.0):
     """Return the mean squared distance of each group's rows to their reconstructions."""
-    left = (rows - model.inverse_transform(model.transform(rows))) / unit
-    squared = (left**2).sum(axis=1)
+    residual = (rows - model.inverse_transform(model.transform(rows))) / unit
+    squared = (residual**2).sum(axis=1)
     return [squared[np.asarray(groups) == group].mean() for group in sorted(set(groups))]
 
 
@@ -114,8 +115,8 @@ def test_a_scaler_before_pca_is_pca_of_scaled_features():
     pipeline = make_pipeline(StandardScaler(), PCA(2)).fit(X)
     plain = fs.FairPCA(2, criterion="total_error", scale=True).fit(X, sensitive_features=GROUPS)
     result = fs.audit({"pipeline": pipeline, "own": plain}, X, GROUPS, folds=5)
-    ours, own = result.models
-    for mine, theirs in zip(ours.groups, own.groups, strict=True):
+    ours, fair_audit = result.models
+    for mine, theirs in zip(ours.groups, fair_audit.groups, strict=True):
         assert mine.observed_error.value == pytest.approx(theirs.observed_error.value, rel=1e-9)
         assert mine.expected_loss.value == pytest.approx(theirs.expected_loss.value, rel=1e-9)
         assert mine.expected_loss.low == pytest.approx(theirs.expected_loss.low, rel=1e-9)
@@ -131,13 +132,13 @@ def test_a_fair_step_before_a_classifier_is_evaluated_as_the_model_that_it_is(ta
     model.fit(frame, Y, fairpca__sensitive_features=GROUPS)
     alone = fs.FairPCA(2, scale=True).fit(frame, sensitive_features=GROUPS)
     of_pipeline, of_model = (
-        fs.audit({"it": each}, frame, GROUPS, folds=5) for each in (model, alone)
+        fs.audit({"it": pipeline}, frame, GROUPS, folds=5) for pipeline in (model, alone)
     )
-    assert [each.name for each in of_pipeline.models] == ["it", "PCA"]
+    assert [model_audit.name for model_audit in of_pipeline.models] == ["it", "PCA"]
     pairs = zip(of_pipeline.to_records(), of_model.to_records(), strict=True)
     for mine, theirs in pairs:
-        for what in ("observed_error", "expected_loss", "expected_loss_low"):
-            assert mine[what] == pytest.approx(theirs[what], rel=1e-5, abs=1e-6)
+        for figure in ("observed_error", "expected_loss", "expected_loss_low"):
+            assert mine[figure] == pytest.approx(theirs[figure], rel=1e-5, abs=1e-6)
     assert of_pipeline.verdict.kind == of_model.verdict.kind
     np.testing.assert_allclose(
         fs.metrics.reconstruction_error(model, frame, GROUPS)["a"],
@@ -157,8 +158,10 @@ def test_a_search_is_its_best_pipeline():
     search = GridSearchCV(
         make_pipeline(StandardScaler(), PCA(), LogisticRegression()), {"pca__n_components": [1, 2]}
     ).fit(X, Y)
-    found, best = (fs.FairSubspace.from_model(each) for each in (search, search.best_estimator_))
-    np.testing.assert_array_equal(found.components, best.components)
+    by_search, best = (
+        fs.FairSubspace.from_model(searched) for searched in (search, search.best_estimator_)
+    )
+    np.testing.assert_array_equal(by_search.components, best.components)
 
 
 @pytest.mark.parametrize(("kind", "is_oblique"), [(Halves, False), (Oblique, True)])
@@ -233,7 +236,9 @@ def test_models_that_cannot_be_evaluated_are_refused():
 )
 def test_ordinary_pca_stands_next_to_a_pipeline_in_the_same_units(scaler, names):
     model = make_pipeline(scaler, fs.FairPCA(2)).fit(X, fairpca__sensitive_features=GROUPS)
-    assert [each.name for each in fs.audit({"it": model}, X, GROUPS, folds=None).models] == names
+    assert [
+        model_audit.name for model_audit in fs.audit({"it": model}, X, GROUPS, folds=None).models
+    ] == names
 
 
 TABLE = random_rows(21, n=50, p=4)
@@ -269,7 +274,7 @@ class Sampler(BaseEstimator):
 
 
 def with_samplers(pipeline, *places):
-    """A fitted pipeline with samplers before some of its steps; it passes rows by them."""
+    """Insert samplers before steps of a fitted pipeline, which bypasses them when reducing."""
     steps = [*pipeline.steps]
     for place in sorted(places, reverse=True):
         steps.insert(place, (f"sampler{place}", Sampler()))
@@ -278,8 +283,8 @@ def with_samplers(pipeline, *places):
 
 @pytest.mark.parametrize("places", [(0,), (0, 0)])
 def test_a_pipeline_that_begins_with_a_sampler_is_evaluated_without_it(places):
-    fitted = make_pipeline(StandardScaler(), PCA(2)).fit(X)
-    model = with_samplers(fitted, *places)
+    steps = make_pipeline(StandardScaler(), PCA(2)).fit(X)
+    model = with_samplers(steps, *places)
     advice = rf"'sampler0' \(Sampler\).*model\[{len(places)}:\]"
     for judge in (
         lambda it: fs.audit(it, X, GROUPS, folds=None),
@@ -288,15 +293,15 @@ def test_a_pipeline_that_begins_with_a_sampler_is_evaluated_without_it(places):
     ):
         with pytest.raises(InvalidInput, match=advice):
             judge(model)
-    found = fs.metrics.reconstruction_error(model[len(places) :], X, GROUPS)
-    assert found == pytest.approx(fs.metrics.reconstruction_error(fitted, X, GROUPS))
+    errors = fs.metrics.reconstruction_error(model[len(places) :], X, GROUPS)
+    assert errors == pytest.approx(fs.metrics.reconstruction_error(steps, X, GROUPS))
 
 
 def test_a_sampler_between_other_steps_leaves_rows_as_they_are():
-    fitted = make_pipeline(StandardScaler(), PCA(2)).fit(X)
-    model = with_samplers(fitted, 1)
-    expected = fs.audit({"it": fitted}, X, GROUPS, folds=None).to_records()
-    found = fs.audit({"it": model}, X, GROUPS, folds=None).to_records()
-    assert [each["observed_error"] for each in found] == [
-        each["observed_error"] for each in expected
+    steps = make_pipeline(StandardScaler(), PCA(2)).fit(X)
+    model = with_samplers(steps, 1)
+    expected = fs.audit({"it": steps}, X, GROUPS, folds=None).to_records()
+    records = fs.audit({"it": model}, X, GROUPS, folds=None).to_records()
+    assert [record["observed_error"] for record in records] == [
+        record["observed_error"] for record in expected
     ]

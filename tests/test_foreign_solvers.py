@@ -47,7 +47,7 @@ def replace_part(name, **values):
 
 
 def certify_poor_basis(problem, solution, tol=1e-9):
-    """The last axes, which are far from optimal, with the weights of the optimum."""
+    """Certify the last axes, which are far from optimal, with the weights of the optimum."""
     basis = np.eye(5)[:, 3:]
     return certify(
         problem, basis, solution.proof, tol=tol, n_eigenproblems=1, trace=(), solver="claiming"
@@ -113,10 +113,10 @@ UNSUPPORTED = {
 
 @pytest.mark.parametrize("case", UNSUPPORTED)
 def test_unsupported_claims_are_refused(case):
-    change, received = UNSUPPORTED[case]
-    with pytest.raises(InvalidInput, match=received) as refused:
+    change, expected_text = UNSUPPORTED[case]
+    with pytest.raises(InvalidInput, match=expected_text) as error:
         fit(change)
-    message = str(refused.value)
+    message = str(error.value)
     assert message.startswith("The solver 'claiming' returned a certificate")
     if "orthonormal" not in message:
         assert "fairspan.extending.certify" in message

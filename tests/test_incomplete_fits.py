@@ -32,14 +32,12 @@ def fitted_by_em() -> fs.FairPCA:
 
 def reference_completion(model: fs.FairSubspace, row: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Return a completed row, and the covariance of its missing cells."""
-    mean, covariance, seen = (
-        model.imputation_model.mean,
-        model.imputation_model.covariance,
-        ~np.isnan(row),
-    )
-    regression = covariance[:, seen] @ np.linalg.inv(covariance[np.ix_(seen, seen)])
-    left = covariance - regression @ covariance[seen]
-    return mean + regression @ (row[seen] - mean[seen]), left
+    mean = model.imputation_model.mean
+    covariance = model.imputation_model.covariance
+    observed = ~np.isnan(row)
+    regression = covariance[:, observed] @ np.linalg.inv(covariance[np.ix_(observed, observed)])
+    residual_covariance = covariance - regression @ covariance[observed]
+    return mean + regression @ (row[observed] - mean[observed]), residual_covariance
 
 
 @pytest.mark.parametrize("settings", [{}, {"scale": True, "center": "none"}, {"whiten": True}])
@@ -50,14 +48,15 @@ def test_rows_are_completed_by_the_model_of_all_rows(settings):
     np.testing.assert_allclose(model.imputation_model.mean, moments.mean)
     scale = np.ones(5) if model.scale is None else model.scale
     across = np.eye(5) - model.components.T @ model.components
-    errors, coordinates = -fair.score_samples(frame), fair.transform(frame)
+    errors = -fair.score_samples(frame)
+    coordinates = fair.transform(frame)
     for row, error, coordinate in zip(frame.to_numpy(), errors, coordinates, strict=True):
-        completed, left = reference_completion(model, row)
+        completed, residual_covariance = reference_completion(model, row)
         centered = (completed - model.mean) / scale
         np.testing.assert_allclose(coordinate, model.encoder @ centered, atol=1e-7)
-        own = across @ centered
-        spread = np.trace(across @ (left / np.outer(scale, scale)))
-        assert error == pytest.approx(own @ own + spread, rel=1e-6, abs=1e-7)
+        residual = across @ centered
+        spread = np.trace(across @ (residual_covariance / np.outer(scale, scale)))
+        assert error == pytest.approx(residual @ residual + spread, rel=1e-6, abs=1e-7)
 
 
 def test_the_errors_are_those_of_the_moments():
@@ -78,8 +77,8 @@ def test_a_saved_model_completes_rows_and_is_verified(tmp_path):
     assert fs.verify(again, frame, groups).holds
     assert fs.verify(fair, fair.moments_).holds
     normal = again.imputation_model
-    changed = replace(normal, covariance=normal.covariance * 1.001)
-    for other in (replace(again, imputation_model=changed), replace(again, imputation_model=None)):
+    altered = replace(normal, covariance=normal.covariance * 1.001)
+    for other in (replace(again, imputation_model=altered), replace(again, imputation_model=None)):
         assert not fs.verify(other, fair.moments_).holds
 
 
@@ -111,9 +110,9 @@ def test_new_rows_may_lie_on_a_cluster():
     dd = pytest.importorskip("dask.dataframe")
     frame, _ = make_rows()
     fair = fitted_by_em()
-    there = dd.from_pandas(frame, npartitions=3, sort=False)
-    np.testing.assert_allclose(fair.transform(there).compute(), fair.transform(frame))
-    np.testing.assert_allclose(fair.score_samples(there).compute(), fair.score_samples(frame))
+    on_cluster = dd.from_pandas(frame, npartitions=3, sort=False)
+    np.testing.assert_allclose(fair.transform(on_cluster).compute(), fair.transform(frame))
+    np.testing.assert_allclose(fair.score_samples(on_cluster).compute(), fair.score_samples(frame))
 
 
 def test_new_rows_need_something_observed():
@@ -148,12 +147,13 @@ def test_tumors_with_missing_cells_are_served_nearly_as_well(group, n_draws):
     # missing makes the ratio of one draw vary by .02: it takes six of them to be that sure.
     slack = 0.05 if n_draws == 1 else 0.0
     data = fs.datasets.load_breast_cancer_by_diagnosis()
-    rows, groups = np.asarray(data.X, dtype=float), np.asarray(data.sensitive_features)
+    rows = np.asarray(data.X, dtype=float)
+    groups = np.asarray(data.sensitive_features)
     rows = rows / rows.std(axis=0)
-    own = groups == group
+    in_group = groups == group
 
-    def largest_loss(fitted: fs.FairPCA) -> float:
-        losses = excess_loss(fitted, rows, sensitive_features=groups)
+    def largest_loss(model: fs.FairPCA) -> float:
+        losses = excess_loss(model, rows, sensitive_features=groups)
         return max(losses.values())
 
     best = largest_loss(fs.FairPCA(3).fit(rows, sensitive_features=groups))
@@ -161,10 +161,10 @@ def test_tumors_with_missing_cells_are_served_nearly_as_well(group, n_draws):
     for share, most in ((0.1, 1.04), (0.3, 1.07)):
         ratios = []
         for seed in range(n_draws):
-            holes = (np.random.default_rng(seed).random(rows.shape) < share) & own[:, None]
+            holes = (np.random.default_rng(seed).random(rows.shape) < share) & in_group[:, None]
             some = np.where(holes, np.nan, rows)
-            fitted = fs.FairPCA(3, on_missing="em").fit(some, sensitive_features=groups)
-            ratios.append(largest_loss(fitted) / best)
+            model = fs.FairPCA(3, on_missing="em").fit(some, sensitive_features=groups)
+            ratios.append(largest_loss(model) / best)
         assert np.mean(ratios) < most + slack < largest_loss(plain) / best, ratios
 
 
@@ -173,8 +173,9 @@ def test_rows_without_observed_cells_are_dropped_if_requested():
     empty = np.array([3, 11, 200, len(frame) - 1])
     some = frame.copy()
     some.iloc[empty] = np.nan
-    rest, own = some.drop(index=empty), np.delete(groups, empty)
-    expected = fs.GroupMoments.from_rows(rest, own, on_missing="em")
+    rest = some.drop(index=empty)
+    rest_groups = np.delete(groups, empty)
+    expected = fs.GroupMoments.from_rows(rest, rest_groups, on_missing="em")
     with pytest.raises(
         InvalidInput, match=r'row 4 .* Drop such rows \(on_missing="em-drop-empty"\)'
     ):
@@ -191,9 +192,9 @@ def test_rows_without_observed_cells_are_dropped_if_requested():
         )
     with pytest.warns(FairspanWarning, match="4 rows"):
         fair = fs.FairPCA(2, on_missing="em-drop-empty").fit(some, sensitive_features=groups)
-    same = fs.FairPCA(2, on_missing="em").fit(rest, sensitive_features=own)
-    np.testing.assert_allclose(fair.group_errors_, same.group_errors_, rtol=1e-9)
-    np.testing.assert_allclose(fair.transform(rest), same.transform(rest), atol=1e-8)
+    rest_model = fs.FairPCA(2, on_missing="em").fit(rest, sensitive_features=rest_groups)
+    np.testing.assert_allclose(fair.group_errors_, rest_model.group_errors_, rtol=1e-9)
+    np.testing.assert_allclose(fair.transform(rest), rest_model.transform(rest), atol=1e-8)
 
 
 @pytest.mark.slow
@@ -204,11 +205,12 @@ def test_an_audit_without_empty_rows_is_that_of_the_others_and_counts_them():
     with pytest.warns(FairspanWarning, match="2 rows"):
         fair = fs.FairPCA(2, on_missing="em-drop-empty").fit(some, sensitive_features=groups)
     with pytest.warns(FairspanWarning, match="2 rows"):
-        found = fs.audit(fair, some, groups, on_missing="em-drop-empty", folds=None)
-    rest, own = some.drop(index=[4, 9]), np.delete(groups, [4, 9])
-    same = fs.audit(fair, rest, own, on_missing="em", folds=None)
-    assert found.rows.n_dropped == 2
-    for one, other in zip(found.models[0].groups, same.models[0].groups, strict=True):
+        result = fs.audit(fair, some, groups, on_missing="em-drop-empty", folds=None)
+    rest = some.drop(index=[4, 9])
+    rest_groups = np.delete(groups, [4, 9])
+    rest_result = fs.audit(fair, rest, rest_groups, on_missing="em", folds=None)
+    assert result.rows.n_dropped == 2
+    for one, other in zip(result.models[0].groups, rest_result.models[0].groups, strict=True):
         assert one.n_rows == other.n_rows
         assert one.observed_error.value == pytest.approx(other.observed_error.value, rel=1e-9)
 

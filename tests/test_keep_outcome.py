@@ -31,7 +31,9 @@ def forbidden_and_required(X, groups, y):
     """Return orthonormal bases of the mean differences, and of the outcome's directions."""
     means = np.array([X[groups == label].mean(axis=0) for label in sorted(set(groups))])
     N = np.linalg.qr((means[1:] - means[0]).T)[0]
-    covariances = np.array([X.T @ ((y == each) - (y == each).mean()) / len(X) for each in set(y)])
+    covariances = np.array(
+        [X.T @ ((y == label) - (y == label).mean()) / len(X) for label in set(y)]
+    )
     rest = (np.eye(X.shape[1]) - N @ N.T) @ covariances.T
     U, lengths, _ = np.linalg.svd(rest)
     return N, U[:, : (lengths > 1e-10 * lengths[0]).sum()]
@@ -52,12 +54,12 @@ def test_total_error_is_pca_of_the_directions_that_are_left(n_classes, groups):
     model.fit(X, y, sensitive_features=labels)
     pooled = np.cov(X.T, ddof=0)
     Q = np.linalg.qr(np.hstack([N, U]), mode="complete")[0][:, N.shape[1] + U.shape[1] :]
-    kept = (
+    captured = (
         np.trace(U.T @ pooled @ U)
         + np.sort(np.linalg.eigvalsh(Q.T @ pooled @ Q))[::-1][: d - U.shape[1]].sum()
     )
     assert model.solution_.status == "optimal"
-    assert model.solution_.objective == pytest.approx(np.trace(pooled) - kept, rel=1e-9)
+    assert model.solution_.objective == pytest.approx(np.trace(pooled) - captured, rel=1e-9)
     assert model.solution_.n_components == model.n_components_ == d
     assert (np.diff(model.explained_variance_) <= 1e-12).all()
 
@@ -71,17 +73,17 @@ def test_means_agree_and_the_covariance_with_the_label_is_whole(criterion, n_cla
     Z = model.transform(X)
     assert np.abs(Z[labels == "a"].mean(axis=0) - Z[labels == "b"].mean(axis=0)).max() <= 1e-10
     N, _ = forbidden_and_required(X, labels, y)
-    for each in range(n_classes):
-        indicator = (y == each) - (y == each).mean()
-        whole = (np.eye(7) - N @ N.T) @ X.T @ indicator / len(X)
+    for label in range(n_classes):
+        indicator = (y == label) - (y == label).mean()
+        total_covariance = (np.eye(7) - N @ N.T) @ X.T @ indicator / len(X)
         assert np.linalg.norm(Z.T @ indicator / len(X)) == pytest.approx(
-            np.linalg.norm(whole), rel=1e-9
+            np.linalg.norm(total_covariance), rel=1e-9
         )
     assert fs.verify(model, X, labels, y=y).holds
     # Without the requirement less of it is kept.
     plain = FairPCA(3, criterion=criterion, restriction=MeanParity())
     Z = plain.fit(X, sensitive_features=labels).transform(X)
-    assert np.linalg.norm(Z.T @ indicator / len(X)) < np.linalg.norm(whole) * (1 - 1e-6)
+    assert np.linalg.norm(Z.T @ indicator / len(X)) < np.linalg.norm(total_covariance) * (1 - 1e-6)
     assert model.solution_.objective >= plain.solution_.objective - 1e-9
 
 
@@ -96,8 +98,8 @@ def test_the_largest_error_of_two_groups_is_the_best_bound_of_all_mixtures(seed)
 
     def bound(share):
         mixture = share * S[0] + (1 - share) * S[1]
-        left = np.sort(np.linalg.eigvalsh(Q.T @ mixture @ Q))[: Q.shape[1] - 2].sum()
-        return left + np.trace(N.T @ mixture @ N)
+        smallest_sum = np.sort(np.linalg.eigvalsh(Q.T @ mixture @ Q))[: Q.shape[1] - 2].sum()
+        return smallest_sum + np.trace(N.T @ mixture @ N)
 
     best = max(bound(share) for share in np.linspace(0, 1, 2_001))
     assert model.solution_.objective == pytest.approx(best, rel=1e-4)
@@ -106,7 +108,7 @@ def test_the_largest_error_of_two_groups_is_the_best_bound_of_all_mixtures(seed)
     rng = np.random.default_rng(seed)
     for _ in range(200):
         V = np.hstack([U, Q @ np.linalg.qr(rng.normal(size=(Q.shape[1], 2)))[0]])
-        errors = [np.trace(each) - np.trace(V.T @ each @ V) for each in S]
+        errors = [np.trace(matrix) - np.trace(V.T @ matrix @ V) for matrix in S]
         assert max(errors) >= model.solution_.objective - 1e-9
 
 
@@ -116,28 +118,28 @@ def test_models_are_saved_merged_audited_and_forgeries_found(tmp_path):
     model = FairPCA(4, restriction=KEEP).fit(X, y, sensitive_features=labels)
     path = tmp_path / "kept.model"
     model.subspace_.save(path)
-    loaded = FairSubspace.load(path)
-    assert loaded.certificate.restriction == KEEP
-    assert fs.verify(loaded, X, labels, y=y).holds
+    subspace = FairSubspace.load(path)
+    assert subspace.certificate.restriction == KEEP
+    assert fs.verify(subspace, X, labels, y=y).holds
     halves = [
         GroupMoments.from_rows(X[part], labels[part], y=y[part])
         for part in (slice(0, 150), slice(150, None))
     ]
-    merged = FairPCA(4, restriction=KEEP).fit_moments(halves[0] + halves[1])
-    assert merged.solution_.objective == pytest.approx(model.solution_.objective, rel=1e-9)
+    merged_model = FairPCA(4, restriction=KEEP).fit_moments(halves[0] + halves[1])
+    assert merged_model.solution_.objective == pytest.approx(model.solution_.objective, rel=1e-9)
     # A subspace that is allowed without the requirement does not contain the directions.
     plain = FairPCA(4, restriction=MeanParity()).fit(X, sensitive_features=labels)
-    forged = replace(
-        loaded,
+    forgery = replace(
+        subspace,
         components=plain.components_,
         certificate=replace(
-            loaded.certificate, components=plain.components_, figures=plain.solution_.figures
+            subspace.certificate, components=plain.components_, figures=plain.solution_.figures
         ),
     )
-    found = fs.verify(forged, X, labels, y=y)
-    assert not found.holds
-    assert "allowed directions" in str(found)
-    assert not fs.verify(loaded, X, labels, y=np.roll(y, 1)).holds
+    result = fs.verify(forgery, X, labels, y=y)
+    assert not result.holds
+    assert "allowed directions" in str(result)
+    assert not fs.verify(subspace, X, labels, y=np.roll(y, 1)).holds
     audit = fs.audit(model, X, labels, y=y)
     assert all(group.expected_error.has_interval for group in audit.models[0].groups)
 
@@ -150,7 +152,7 @@ def test_marginal_attributes_and_shares_of_variance():
     model.fit(X, y, sensitive_features=attributes)
     Z = model.transform(X)
     for column in attributes.T:
-        means = [Z[column == each].mean(axis=0) for each in set(column)]
+        means = [Z[column == label].mean(axis=0) for label in set(column)]
         assert np.ptp(means, axis=0).max() <= 1e-10
     enough = FairPCA(0.5, criterion="total_error", restriction=KEEP)
     enough.fit(X, y, sensitive_features=labels)

@@ -44,13 +44,13 @@ PAIRS = {
 }
 
 
-@pytest.mark.parametrize(("fit", "here"), PAIRS.values(), ids=PAIRS)
-def test_a_certificate_holds_with_labels_that_are_equal_as_text(fit, here):
+@pytest.mark.parametrize(("fit", "names"), PAIRS.values(), ids=PAIRS)
+def test_a_certificate_holds_with_labels_that_are_equal_as_text(fit, names):
     model = fit_model(*fit)
     with pytest.warns(FairspanWarning, match=NOTICE):
-        checked = verify(model, FRAME, labels(*here))
+        checked = verify(model, FRAME, labels(*names))
     assert checked.holds, checked.messages
-    moments = GroupMoments.from_rows(FRAME, labels(*here))
+    moments = GroupMoments.from_rows(FRAME, labels(*names))
     with pytest.warns(FairspanWarning, match=NOTICE):
         assert verify(model, moments).holds
 
@@ -58,7 +58,7 @@ def test_a_certificate_holds_with_labels_that_are_equal_as_text(fit, here):
 def test_truth_values_match_their_spellings():
     groups = (PLACE == 0).tolist()
     model = FairPCA(1).fit(FRAME, sensitive_features=groups)
-    for spelling in (str, lambda each: str(each).lower(), lambda each: str(each).upper()):
+    for spelling in (str, lambda label: str(label).lower(), lambda label: str(label).upper()):
         with pytest.warns(FairspanWarning, match=NOTICE):
             assert verify(model, FRAME, list(map(spelling, groups))).holds
 
@@ -73,7 +73,7 @@ def test_labels_of_the_same_type_match_without_a_notice():
 
 
 @pytest.mark.parametrize(
-    ("fit", "here"),
+    ("fit", "names"),
     [
         ((1, 2, 3), ("1", "2", "a")),
         ((1, 2, 3), ("p", "q", "r")),
@@ -86,11 +86,11 @@ def test_labels_of_the_same_type_match_without_a_notice():
         (((1, "a"), (2, "a"), (2, "b")), ("1 / a", "2 / a", "2 / b")),
     ],
 )
-def test_labels_that_cannot_be_compared_are_bad_input_and_no_verdict(fit, here):
+def test_labels_that_cannot_be_compared_are_bad_input_and_no_verdict(fit, names):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         with pytest.raises(InvalidInput, match="was fitted on"):
-            verify(fit_model(*fit), FRAME, labels(*here))
+            verify(fit_model(*fit), FRAME, labels(*names))
 
 
 def test_other_groups_of_the_same_type_do_not_hold():
@@ -100,7 +100,7 @@ def test_other_groups_of_the_same_type_do_not_hold():
     (message,) = checked.messages
     assert "1, 2, 3;" in message
     assert "1, 2, 4." in message
-    # Matched labels of other rows are judged as these rows.
+    # Other rows with matched labels are evaluated as these rows.
     with pytest.warns(FairspanWarning, match=NOTICE):
         assert not verify(fit_model(1, 2, 3), FRAME, labels("2", "1", "3")).holds
 
@@ -146,7 +146,7 @@ def test_an_audit_matches_classes_of_y(folds):
 
 
 def figures(result):
-    return result.to_records(), [each.code for each in result.findings]
+    return result.to_records(), [finding.code for finding in result.findings]
 
 
 def test_an_audit_of_matched_labels_is_that_of_the_labels_themselves():
@@ -180,8 +180,8 @@ def test_a_display_matches_labels():
     draw = fs.displays.GroupLossDisplay.compute
     expected = draw(model, FRAME, labels(1, 2, 10)).frame()
     with pytest.warns(FairspanWarning, match=NOTICE):
-        found = draw(model, FRAME, labels("1", "2", "10")).frame()
-    pd.testing.assert_frame_equal(found, expected)
+        data = draw(model, FRAME, labels("1", "2", "10")).frame()
+    pd.testing.assert_frame_equal(data, expected)
 
 
 @pytest.mark.long
@@ -197,7 +197,7 @@ def test_a_report_matches_labels(tmp_path):
             folds=None,
             n_components=1,
         )
-    assert [each["group"] for each in facts["models"][0]["groups"]] == [1, 2, 10]
+    assert [group["group"] for group in facts["models"][0]["groups"]] == [1, 2, 10]
 
 
 @cache
@@ -232,11 +232,12 @@ def test_files_match_by_the_types_of_their_columns(tmp_path):
 
 
 def test_leakage_matches_groups_of_held_out_rows():
-    groups, texts = labels(1, 2, 10), labels("1", "2", "10")
+    groups = labels(1, 2, 10)
+    texts = labels("1", "2", "10")
     expected = fs.metrics.leakage(X, groups, X[::2], groups[::2])
     with pytest.warns(FairspanWarning, match=NOTICE):
-        found = fs.metrics.leakage(X, groups, X[::2], texts[::2])
-    assert found == expected
+        value = fs.metrics.leakage(X, groups, X[::2], texts[::2])
+    assert value == expected
 
 
 @pytest.mark.parametrize(
@@ -261,8 +262,8 @@ def test_collections_in_parts_match_their_labels():
         assert verify(model, rows, "g").holds
     expected = audit(model, FRAME, labels(1, 2, 10), folds=None).to_records()
     with pytest.warns(FairspanWarning, match="text in these rows.*integers"):
-        found = audit(model, rows, "g", folds=None).to_records()
-    assert [each["group"] for each in found] == [each["group"] for each in expected]
+        records = audit(model, rows, "g", folds=None).to_records()
+    assert [record["group"] for record in records] == [record["group"] for record in expected]
 
 
 def test_streams_match_their_labels():

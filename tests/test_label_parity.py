@@ -41,14 +41,14 @@ def fit(
 
 
 def reference_variance(X, groups, y, d, classes, weights=None):
-    """The most variance of all rows in d directions along which each class has equal means."""
+    """Return the largest variance of d directions along which each class has equal means."""
     w = np.ones(len(X)) if weights is None else weights
     differences = []
-    for each in classes:
+    for label in classes:
         means = [
-            np.average(X[own], axis=0, weights=w[own])
-            for own in ((groups == g) & (y == each) for g in np.unique(groups))
-            if own.any()
+            np.average(X[in_cell], axis=0, weights=w[in_cell])
+            for in_cell in ((groups == g) & (y == label) for g in np.unique(groups))
+            if in_cell.any()
         ]
         differences += [mean - means[0] for mean in means[1:]]
     _, sizes, rows = np.linalg.svd(np.array(differences))
@@ -58,27 +58,31 @@ def reference_variance(X, groups, y, d, classes, weights=None):
     return np.trace(S) - np.linalg.eigvalsh(free.T @ S @ free)[-d:].sum()
 
 
-def spread_of_means(Z, groups, y, each, weights=None):
+def spread_of_means(Z, groups, y, label, weights=None):
     w = np.ones(len(Z)) if weights is None else weights
-    rows = [(groups == g) & (y == each) for g in np.unique(groups)]
-    return np.ptp([np.average(Z[own], axis=0, weights=w[own]) for own in rows], axis=0).max()
+    rows = [(groups == g) & (y == label) for g in np.unique(groups)]
+    return np.ptp(
+        [np.average(Z[in_cell], axis=0, weights=w[in_cell]) for in_cell in rows], axis=0
+    ).max()
 
 
 @pytest.mark.parametrize("weighted", [False, True])
-@pytest.mark.parametrize("chosen", ["all", [1], [0, 2]])
+@pytest.mark.parametrize("within_classes", ["all", [1], [0, 2]])
 @pytest.mark.parametrize("k", [2, 3])
-def test_the_optimum_over_all_rows_with_equal_means_in_each_class(k, chosen, weighted):
+def test_the_optimum_over_all_rows_with_equal_means_in_each_class(k, within_classes, weighted):
     X, groups, y = table(k, p=10, k=k, m=3)
     weights = np.random.default_rng(1).uniform(0.5, 2, len(X)) if weighted else None
-    model = fit(X, groups, y, restriction=MeanParity(within_classes=chosen), weights=weights)
-    classes = [0, 1, 2] if chosen == "all" else chosen
+    model = fit(
+        X, groups, y, restriction=MeanParity(within_classes=within_classes), weights=weights
+    )
+    classes = [0, 1, 2] if within_classes == "all" else within_classes
     expected = reference_variance(X, groups, y, 2, classes, weights)
     assert model.solution_.objective == pytest.approx(expected, rel=1e-10)
     assert model.solution_.status == "optimal"
     Z = model.transform(X)
-    for each in range(3):
-        differs = spread_of_means(Z, groups, y, each, weights)
-        assert (differs <= 1e-10) == (each in classes)
+    for label in range(3):
+        differs = spread_of_means(Z, groups, y, label, weights)
+        assert (differs <= 1e-10) == (label in classes)
     # Errors and moments are those of the groups, whatever their classes.
     plain = GroupMoments.from_rows(X, groups, weights)
     np.testing.assert_allclose(model.moments_.means, plain.means, rtol=1e-12)
@@ -92,10 +96,10 @@ def test_any_criterion(criterion):
     X, groups, y = table(3)
     model = fit(X, groups, y, criterion=criterion)
     assert model.solution_.status == "optimal"
-    assert max(spread_of_means(model.transform(X), groups, y, each) for each in (0, 1)) <= 1e-10
-    lost = -model.score_samples(X)
+    assert max(spread_of_means(model.transform(X), groups, y, label) for label in (0, 1)) <= 1e-10
+    errors = -model.score_samples(X)
     np.testing.assert_allclose(
-        model.group_errors_, [lost[groups == g].mean() for g in (0, 1)], rtol=1e-9
+        model.group_errors_, [errors[groups == g].mean() for g in (0, 1)], rtol=1e-9
     )
 
 
@@ -105,8 +109,8 @@ def test_several_attributes_and_oblique_parity():
     parity = MeanParity(within_classes="all", attributes="marginal", oblique=True)
     model = fit(X, attributes, y, restriction=parity)
     for column in attributes.T:
-        for each in (0, 1):
-            assert spread_of_means(model.transform(X), column, y, each) <= 1e-10
+        for label in (0, 1):
+            assert spread_of_means(model.transform(X), column, y, label) <= 1e-10
     assert verify(model, X, attributes, y=y).holds
     crossed = fit(X, attributes, y, restriction=MeanParity(within_classes=[0]))
     joint = attributes @ [3, 1]
@@ -115,7 +119,10 @@ def test_several_attributes_and_oblique_parity():
 
 LABELS = {
     "array": (np.asarray, np.asarray),
-    "texts": (lambda groups: [f"g{each}" for each in groups], lambda y: [f"c{each}" for each in y]),
+    "texts": (
+        lambda groups: [f"g{group}" for group in groups],
+        lambda y: [f"c{label}" for label in y],
+    ),
     "series": (pd.Series, pd.Series),
     "truth values": (np.asarray, lambda y: np.asarray(y) == 1),
 }
@@ -144,10 +151,13 @@ def test_rows_of_every_kind_have_the_same_answer(tmp_path):
     frame.to_parquet(tmp_path / "rows.parquet", row_group_size=50)
     frame.to_csv(tmp_path / "rows.csv", index=False)
     expected = fit(X, groups, y).components_
-    named = (frame, pl.from_pandas(frame), tmp_path / "rows.parquet", tmp_path / "rows.csv")
+    tables = (frame, pl.from_pandas(frame), tmp_path / "rows.parquet", tmp_path / "rows.csv")
     for rows, of_groups, of_classes in (
-        *((each, "sex", "hired") for each in named),
-        *((each, groups, y) for each in (array_api_strict.asarray(X), scipy.sparse.csr_array(X))),
+        *((table_or_rows, "sex", "hired") for table_or_rows in tables),
+        *(
+            (table_or_rows, groups, y)
+            for table_or_rows in (array_api_strict.asarray(X), scipy.sparse.csr_array(X))
+        ),
         (frame.drop(columns="hired"), "sex", frame["hired"]),
         (frame.drop(columns="sex"), groups, "hired"),
     ):
@@ -174,29 +184,27 @@ def test_parts_merge_and_are_saved(tmp_path):
     X, groups, y = table(7, k=3)
     moments = GroupMoments.from_rows(X, groups, y=y)
     parts = [GroupMoments.from_rows(X[i::3], groups[i::3], y=y[i::3]) for i in range(3)]
-    merged = sum(parts)
-    for one, other in ((moments, merged), (moments.by_class, merged.by_class)):
+    total = sum(parts)
+    for one, other in ((moments, total), (moments.by_class, total.by_class)):
         assert one.labels == other.labels
         np.testing.assert_array_equal(one.counts, other.counts)
         np.testing.assert_allclose(one.means, other.means, rtol=1e-12)
         np.testing.assert_allclose(one.scatters, other.scatters, rtol=1e-9)
     pairs = sorted(set(zip(groups.tolist(), y.tolist(), strict=True)))
     assert moments.by_class.labels == pairs
-    merged.save(tmp_path / "out")
-    loaded = GroupMoments.load(tmp_path / "out")
-    np.testing.assert_array_equal(loaded.scatters, merged.scatters)
-    np.testing.assert_array_equal(loaded.by_class.means, merged.by_class.means)
-    assert GroupMoments.from_bytes(loaded.to_bytes()).by_class.labels == pairs
-    model = FairPCA(2, criterion="total_error", restriction=PARITY_WITHIN_CLASSES).fit_moments(
-        loaded
-    )
+    total.save(tmp_path / "out")
+    copy = GroupMoments.load(tmp_path / "out")
+    np.testing.assert_array_equal(copy.scatters, total.scatters)
+    np.testing.assert_array_equal(copy.by_class.means, total.by_class.means)
+    assert GroupMoments.from_bytes(copy.to_bytes()).by_class.labels == pairs
+    model = FairPCA(2, criterion="total_error", restriction=PARITY_WITHIN_CLASSES).fit_moments(copy)
     expected = reference_variance(X, groups, y, 2, [0, 1])
     assert model.solution_.objective == pytest.approx(expected, rel=1e-9)
-    assert verify(model, loaded).holds
+    assert verify(model, copy).holds
     with pytest.raises(InvalidInput, match="has classes of y"):
-        merged + GroupMoments.from_rows(X, groups)
-    halves = loaded.select_features([2, 0])
-    np.testing.assert_array_equal(halves.by_class.means, loaded.by_class.means[:, [2, 0]])
+        total + GroupMoments.from_rows(X, groups)
+    halves = copy.select_features([2, 0])
+    np.testing.assert_array_equal(halves.by_class.means, copy.by_class.means[:, [2, 0]])
 
 
 def test_small_classes_are_not_shown_to_others():
@@ -214,7 +222,7 @@ def test_a_pipeline_passes_y_on():
         StandardScaler(), FairPCA(2, criterion="total_error", restriction=PARITY_WITHIN_CLASSES)
     )
     Z = steps.fit(X, y, fairpca__sensitive_features=groups).transform(X)
-    assert max(spread_of_means(Z, groups, y, each) for each in (0, 1)) <= 1e-10
+    assert max(spread_of_means(Z, groups, y, label) for label in (0, 1)) <= 1e-10
 
 
 @pytest.mark.parametrize("folds", [pytest.param(5, marks=pytest.mark.slow), None])
@@ -223,8 +231,8 @@ def test_an_audit_with_labels_fits_again_with_them(folds):
     model = fit(X, groups, y)
     result = audit(model, X, groups, y=y, folds=folds)
     assert result.models[0].no_estimates_reason is None
-    same = np.array(frame_of(X, groups, y).to_numpy()[:, :8], order="C")
-    assert audit(model, same, groups, y=y, folds=folds).models == result.models
+    rows_alone = np.array(frame_of(X, groups, y).to_numpy()[:, :8], order="C")
+    assert audit(model, rows_alone, groups, y=y, folds=folds).models == result.models
     without = audit(model, X, groups, folds=folds)
     if folds is not None:
         assert result.models[0].groups[0].is_estimated
@@ -232,11 +240,11 @@ def test_an_audit_with_labels_fits_again_with_them(folds):
         clusters = np.arange(len(X)) // 2
         together = audit(model, X, groups, y=y, clusters=clusters, folds=5)
         assert together.models[0].no_estimates_reason is None
-    named = frame_of(X, groups, y)
+    frame = frame_of(X, groups, y)
     model = FairPCA(2, criterion="total_error", restriction=PARITY_WITHIN_CLASSES)
-    model.fit(named, "hired", sensitive_features="sex")
-    found = audit(model, named, "sex", y="hired", folds=folds).models[0]
-    errors = [group.observed_error.value for group in found.groups]
+    model.fit(frame, "hired", sensitive_features="sex")
+    model_audit = audit(model, frame, "sex", y="hired", folds=folds).models[0]
+    errors = [group.observed_error.value for group in model_audit.groups]
     np.testing.assert_allclose(errors, model.group_errors_, rtol=1e-9)
 
 
@@ -266,9 +274,9 @@ def test_invalid_arguments_are_refused():
             MeanParity(within_classes=wrong)
     with pytest.raises(IncompatibleParameters, match=r"within_classes='all'.*tolerance=0"):
         MeanParity(0.1, within_classes="all")
-    failed = verify(fit(X, groups, y), X, groups)
-    assert not failed.holds
-    assert "y is missing" in failed.messages[0]
+    result = verify(fit(X, groups, y), X, groups)
+    assert not result.holds
+    assert "y is missing" in result.messages[0]
 
 
 def test_one_group_and_groups_that_are_ignored():
@@ -297,12 +305,13 @@ def test_rows_fewer_than_their_features_are_fitted_with_matrices():
 def test_adult_by_sex_given_income():
     frame = pd.read_parquet(data_path("adult_train.parquet"))
     X = frame[[name for name in frame.columns if "__" not in name]].to_numpy(dtype=np.float64)
-    X, groups = X[:, X.std(axis=0) > 0], frame["group__sex"].to_numpy()
+    X = X[:, X.std(axis=0) > 0]
+    groups = frame["group__sex"].to_numpy()
     y = frame["label__income_gt_50k"].to_numpy()
     model = fit(X, groups, y, d=10, scale=True)
     assert model.solution_.status == "optimal"
     Z = model.transform(X)
-    assert max(spread_of_means(Z, groups, y, each) for each in np.unique(y)) <= 1e-10
+    assert max(spread_of_means(Z, groups, y, label) for label in np.unique(y)) <= 1e-10
     scaled = (X - model.mean_) / model.scale_
     expected = reference_variance(scaled, groups, y, 10, np.unique(y))
     assert model.solution_.objective == pytest.approx(expected, rel=1e-9)

@@ -69,7 +69,7 @@ def centered_groups(model, X, labels):
 
 
 def check_errors(model, X, labels):
-    """Compare the errors of the groups, and the objective, with those of the rows."""
+    """Compare group errors and objective with figures from the rows."""
     parts = centered_groups(model, X, labels)
     across = np.eye(X.shape[1]) - model.subspace_.encoder.T @ model.subspace_.decoder.T
     errors = np.array([((part @ across) ** 2).sum() / len(part) for part in parts])
@@ -81,13 +81,13 @@ def check_errors(model, X, labels):
     np.testing.assert_allclose(model.group_errors_, errors, rtol=1e-8, atol=slack)
     # Losses are those to the best of all subspaces that a restriction leaves.
     assert (model.group_losses_ <= errors - best + slack).all()
-    shown = model.group_losses_
+    losses = model.group_losses_
     name = model.solution_.criterion.name
     is_relative = getattr(model.solution_.criterion, "relative", False)
     divisor = totals if is_relative else np.ones(len(parts))
     values = {
         "total_error": shares @ errors,
-        "minimax_loss": (shown / divisor).max(),
+        "minimax_loss": (losses / divisor).max(),
         "minimax_error": (errors / divisor).max(),
         "least_variance": -(totals - errors).min(),
         "error_gap": shares @ errors + 0.7 * np.ptp(errors),
@@ -128,7 +128,7 @@ BANK_CASES = [
 
 @pytest.mark.parametrize(("name", "restriction", "center"), mark_most_long(BANK_CASES, 16))
 def test_problems_of_the_bank(name, restriction, center):
-    entry = next(each for each in BANK if each.name == name)
+    entry = next(problem for problem in BANK if problem.name == name)
     X, labels = rows_with_moments(entry.matrices)
     labels = np.array(labels)
     if center != "none" or restriction != "free":  # groups lie apart where means count
@@ -140,12 +140,12 @@ def test_problems_of_the_bank(name, restriction, center):
     settings = {"restriction": RESTRICTIONS[restriction], "center": center}
     for key, criterion in CRITERIA.items():
         for nested in (False, True) if key in NESTED else (False,):
-            own = {"criterion": criterion, "nested": nested} | settings
-            model = fit(moments, d, **own)
+            arguments = {"criterion": criterion, "nested": nested} | settings
+            model = fit(moments, d, **arguments)
             if not isinstance(model, type):
                 # PCA chooses the protected group where none is named; it may be arbitrary here.
-                own["criterion"] = model.solution_.criterion
-            check_same_answer(model, fit(rotated, d, **own))
+                arguments["criterion"] = model.solution_.criterion
+            check_same_answer(model, fit(rotated, d, **arguments))
             if isinstance(model, type):
                 continue
             check_errors(model, X, labels)
@@ -153,7 +153,7 @@ def test_problems_of_the_bank(name, restriction, center):
             solution = model.solution_
             # Losses are to the best that the restriction leaves, so they cannot be compared.
             if "loss" not in key and not model.subspace_.is_oblique:
-                free = fit(moments, d, criterion=own["criterion"], center=center)
+                free = fit(moments, d, criterion=arguments["criterion"], center=center)
                 slack = 1e-9 * solution.scale + solution.resolution
                 assert free.solution_.lower_bound <= solution.objective + slack
 
@@ -176,20 +176,24 @@ def test_real_data(name):
     X, labels = rows.X, rows.groups
     moments = fs.GroupMoments.from_rows(X, labels)
     for g, label in enumerate(moments.labels):
-        own = X[labels == label]
-        np.testing.assert_allclose(moments.means[g], own.mean(axis=0), rtol=1e-9, atol=1e-9)
-        scatter = (own - own.mean(axis=0)).T @ (own - own.mean(axis=0))
+        group_rows = X[labels == label]
+        np.testing.assert_allclose(moments.means[g], group_rows.mean(axis=0), rtol=1e-9, atol=1e-9)
+        scatter = (group_rows - group_rows.mean(axis=0)).T @ (group_rows - group_rows.mean(axis=0))
         largest = np.abs(scatter).max()
         np.testing.assert_allclose(moments.scatters[g], scatter, rtol=1e-8, atol=1e-11 * largest)
     # Powers of two, by which numbers are multiplied without rounding.
     units = 2.0 ** (np.arange(X.shape[1]) % 7 - 3)
     in_other_units = fs.GroupMoments.from_rows(X * units, labels)
     settings = [{"criterion": criterion} for criterion in CRITERIA.values()]
-    settings += [{"restriction": each} for each in RESTRICTIONS.values() if each is not None]
+    settings += [
+        {"restriction": restriction}
+        for restriction in RESTRICTIONS.values()
+        if restriction is not None
+    ]
     settings += [{"nested": True}]
-    for own in settings:
-        model = fit(moments, 3, scale=True, **own)
-        check_same_answer(model, fit(in_other_units, 3, scale=True, **own))
+    for settings_of_fit in settings:
+        model = fit(moments, 3, scale=True, **settings_of_fit)
+        check_same_answer(model, fit(in_other_units, 3, scale=True, **settings_of_fit))
         if not isinstance(model, type):
             check_errors(model, X, labels)
             assert fs.verify(model, moments).holds
@@ -265,8 +269,8 @@ def test_an_audit_of_scaled_columns_does_not_depend_on_their_units(name):
             assert one[column].tolist() == other[column].tolist()
     deviation = rows.X.std(axis=0)
     for model, group in one.groupby("group"):
-        own = rows.X[rows.groups == model] / np.where(deviation > 0, deviation, 1.0)
-        own = own - (rows.X / np.where(deviation > 0, deviation, 1.0)).mean(axis=0)
-        spectrum = np.linalg.svd(own, compute_uv=False) ** 2 / len(own)
+        group_rows = rows.X[rows.groups == model] / np.where(deviation > 0, deviation, 1.0)
+        group_rows = group_rows - (rows.X / np.where(deviation > 0, deviation, 1.0)).mean(axis=0)
+        spectrum = np.linalg.svd(group_rows, compute_uv=False) ** 2 / len(group_rows)
         np.testing.assert_allclose(group["observed_total_variance"], spectrum.sum())
         np.testing.assert_allclose(group["observed_best_error"], spectrum[2:].sum(), rtol=1e-8)

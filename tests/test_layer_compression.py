@@ -9,7 +9,7 @@ from fairspan.errors import IncompatibleParameters, InvalidInput, InvalidParamet
 
 
 def draw_layer(seed=0, m=5, p=6, groups="ab"):
-    """Weights, and inputs of groups that vary along other directions."""
+    """Draw weights, and inputs of groups that vary along other directions."""
     rng = np.random.default_rng(seed)
     X = rng.normal(size=(300, p)) + 2
     labels = np.array(list(groups))[rng.integers(len(groups), size=300)]
@@ -55,18 +55,18 @@ def test_no_descent_over_all_matrices_of_the_rank_is_better(seed):
 
     def largest_error(parameters):
         change = weight - np.outer(parameters[:3], parameters[3:])
-        return max(np.trace(change @ each @ change.T) for each in S)
+        return max(np.trace(change @ matrix @ change.T) for matrix in S)
 
     rng = np.random.default_rng(seed)
-    found = min(
+    smallest = min(
         minimize(
             largest_error, rng.normal(size=7), method="Nelder-Mead", options={"maxiter": 4_000}
         ).fun
         for _ in range(8)
     )
     assert layer.certificate.status == "optimal"
-    assert layer.certificate.objective <= found + 1e-9
-    assert layer.certificate.objective == pytest.approx(found, rel=0.02)
+    assert layer.certificate.objective <= smallest + 1e-9
+    assert layer.certificate.objective == pytest.approx(smallest, rel=0.02)
 
 
 def test_a_layer_of_full_rank_changes_nothing():

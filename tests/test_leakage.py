@@ -22,8 +22,9 @@ RNG = np.random.default_rng(3)
 
 def split(rows, share=0.3):
     order = np.random.default_rng(0).permutation(len(rows.X))
-    cut = int(share * len(order))
-    train, test = order[:cut], order[cut:]
+    n_train = int(share * len(order))
+    train = order[:n_train]
+    test = order[n_train:]
     mean, scale = rows.X[train].mean(axis=0), rows.X[train].std(axis=0)
     scale = np.where(scale > 0, scale, 1)
     X = (rows.X - mean) / scale
@@ -42,20 +43,20 @@ def test_two_groups_are_scipys_statistic_of_the_held_out_scores(name):
     train, g_train, test, g_test = split(real_data.load(name))
     pca = PCA(3).fit(train)
     Z_train, Z_test = pca.transform(train), pca.transform(test)
-    found = leakage(Z_train, g_train, Z_test, g_test)
+    value = leakage(Z_train, g_train, Z_test, g_test)
     svm = make_pipeline(StandardScaler(), LinearSVC(dual=False, tol=1e-10, max_iter=10**5))
     scores = svm.fit(Z_train, g_train).decision_function(Z_test)
     first = g_test == svm.classes_[0]
-    assert found == pytest.approx(ks_2samp(scores[first], scores[~first]).statistic, abs=1e-12)
+    assert value == pytest.approx(ks_2samp(scores[first], scores[~first]).statistic, abs=1e-12)
 
 
 def test_more_groups_are_the_worst_of_one_against_the_rest():
     rows = real_data.load("default_credit:group__education3")
-    train, g_train, test, g_test = (each[:1500] for each in split(rows))
-    found = leakage(train, g_train, test, g_test)
-    each = [leakage(train, g_train == g, test, g_test == g) for g in np.unique(g_train)]
-    assert found == pytest.approx(max(each), abs=1e-12)
-    assert found > min(each)
+    train, g_train, test, g_test = (part[:1500] for part in split(rows))
+    value = leakage(train, g_train, test, g_test)
+    by_group = [leakage(train, g_train == g, test, g_test == g) for g in np.unique(g_train)]
+    assert value == pytest.approx(max(by_group), abs=1e-12)
+    assert value > min(by_group)
 
 
 def leakage_of_halves(Z, groups, n, **settings):
@@ -76,23 +77,26 @@ def test_hiding_the_groups_mean_lowers_it():
 
 
 def test_same_distribution_gives_the_size_of_chance():
-    Z, groups = RNG.normal(size=(4000, 3)), RNG.integers(0, 2, 4000)
+    Z = RNG.normal(size=(4000, 3))
+    groups = RNG.integers(0, 2, 4000)
     # The statistic's 99.9 % point for two groups of 1000 is 1.95 * sqrt(2 / 1000).
     assert leakage_of_halves(Z, groups, 2000) < 0.088
 
 
 def test_it_is_evaluated_on_held_out_rows():
     # More columns than rows: the training rows are always separated.
-    Z, groups = RNG.normal(size=(400, 150)), RNG.integers(0, 2, 400)
+    Z = RNG.normal(size=(400, 150))
+    groups = RNG.integers(0, 2, 400)
     assert leakage(Z[:100], groups[:100], Z[:100], groups[:100]) == 1
     assert leakage_of_halves(Z, groups, 100) < 0.35
 
 
 def test_units_offsets_and_constant_columns_do_not_matter():
-    Z, groups = RNG.normal(size=(600, 3)), RNG.integers(0, 2, 600)
+    Z = RNG.normal(size=(600, 3))
+    groups = RNG.integers(0, 2, 600)
     Z[groups == 1] += 0.5
-    moved = np.column_stack([Z * [1e-3, 1, 1e5] + [1e3, -7, 1e8], np.full(600, 0.1)])
-    assert leakage_of_halves(moved, groups, 300) == pytest.approx(
+    in_other_units = np.column_stack([Z * [1e-3, 1, 1e5] + [1e3, -7, 1e8], np.full(600, 0.1)])
+    assert leakage_of_halves(in_other_units, groups, 300) == pytest.approx(
         leakage_of_halves(Z, groups, 300), abs=1e-12
     )
 
@@ -100,17 +104,20 @@ def test_units_offsets_and_constant_columns_do_not_matter():
 def test_any_classifier_is_shown_both_parts_in_the_units_of_the_training_rows():
     from sklearn.neighbors import KNeighborsClassifier
 
-    Z, groups = np.random.default_rng(4).normal(size=(200, 2)), np.arange(200) % 2
+    Z = np.random.default_rng(4).normal(size=(200, 2))
+    groups = np.arange(200) % 2
     Z[groups == 1, 0] += 1
-    train, test, neighbors = Z[:100], Z[100:], KNeighborsClassifier(15)
-    moved = Z * [1e-3, 1e3] + [50.0, -7e4]
-    found = leakage_of_halves(moved, groups, 100, classifier=neighbors)
+    train = Z[:100]
+    test = Z[100:]
+    neighbors = KNeighborsClassifier(15)
+    in_other_units = Z * [1e-3, 1e3] + [50.0, -7e4]
+    value = leakage_of_halves(in_other_units, groups, 100, classifier=neighbors)
     standard = StandardScaler().fit(train)
-    fitted = neighbors.fit(standard.transform(train), groups[:100])
-    scores = fitted.predict_proba(standard.transform(test))[:, 1]
+    classifier = neighbors.fit(standard.transform(train), groups[:100])
+    scores = classifier.predict_proba(standard.transform(test))[:, 1]
     expected = ks_2samp(scores[groups[100:] == 1], scores[groups[100:] == 0]).statistic
-    assert found == pytest.approx(expected, abs=1e-12)
-    assert 0.2 < found < 0.6
+    assert value == pytest.approx(expected, abs=1e-12)
+    assert 0.2 < value < 0.6
 
 
 def test_a_constant_representation_leaks_nothing():
@@ -128,13 +135,14 @@ def test_columns_that_do_not_vary_change_nothing_and_are_named():
 
 
 def test_frames_are_matched_by_name_and_lists_are_taken():
-    Z, groups = RNG.normal(size=(200, 2)), RNG.integers(0, 2, 200)
+    Z = RNG.normal(size=(200, 2))
+    groups = RNG.integers(0, 2, 200)
     Z[groups == 1, 0] += 2
     expected = leakage_of_halves(Z, groups, 100)
     train = pd.DataFrame(Z[:100], columns=["u", "v"])
     test = pd.DataFrame(Z[100:], columns=["u", "v"], index=np.arange(100, 200))
-    found = leakage(train, pd.Series(groups[:100]), test[["v", "u"]], list(groups[100:]))
-    assert found == expected
+    value = leakage(train, pd.Series(groups[:100]), test[["v", "u"]], list(groups[100:]))
+    assert value == expected
     assert leakage(Z[:100].tolist(), groups[:100], Z[100:].tolist(), groups[100:]) == expected
 
 
@@ -144,11 +152,14 @@ def test_scikit_learn_is_loaded_on_call_only():
         "import sys, fairspan.metrics as m; print('sklearn' in sys.modules);"
         "m.leakage([[0.], [1.]], [0, 1], [[0.], [1.]], [0, 1]); print('sklearn' in sys.modules)"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.split() == ["False", "True"]
+    process = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True
+    )
+    assert process.stdout.split() == ["False", "True"]
 
 
-Z, G = np.array([[0.0, 1], [1, 0], [2, 2], [3, 5]]), ["a", "a", "b", "b"]
+Z = np.array([[0.0, 1], [1, 0], [2, 2], [3, 5]])
+G = ["a", "a", "b", "b"]
 REFUSED = {
     "one group": (
         (Z, ["a"] * 4, Z, G),

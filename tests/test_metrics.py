@@ -67,10 +67,10 @@ def test_disparity_is_second_minus_first_and_widest_of_three():
 def test_weights_equal_repeated_rows():
     weights = RNG.integers(1, 4, 120)
     weighted = metrics.reconstruction_error(plain_pca(), X, GROUPS, sample_weight=weights)
-    repeated = metrics.reconstruction_error(
+    unweighted = metrics.reconstruction_error(
         plain_pca(), X.repeat(weights, axis=0), GROUPS.repeat(weights)
     )
-    assert weighted == pytest.approx(repeated)
+    assert weighted == pytest.approx(unweighted)
 
 
 def test_agrees_with_the_estimator():
@@ -83,9 +83,9 @@ def test_agrees_with_the_estimator():
 def test_features_in_another_order_are_refused():
     frame = pd.DataFrame(X, columns=list("uvwxyz"))
     fair = FairPCA(2).fit(frame, sensitive_features=GROUPS)
-    turned = GroupMoments.from_rows(frame[list("zyxwvu")], GROUPS)
+    reordered = GroupMoments.from_rows(frame[list("zyxwvu")], GROUPS)
     with pytest.raises(InvalidInput, match=r"'z', 'y'.*in this order"):
-        audit(fair, moments=turned)
+        audit(fair, moments=reordered)
 
 
 ROWS = random_rows(9, n=60, p=4)
@@ -102,18 +102,19 @@ SETTINGS = {
 
 
 @cache
-def fitted(name):
+def fit_named(name):
     return fs.FairPCA(2, **SETTINGS[name]).fit(FRAME, sensitive_features=ROWS.labels)
 
 
 @pytest.mark.parametrize("name", SETTINGS)
 def test_the_graph_is_transform(name, tmp_path):
     runtime = pytest.importorskip("onnxruntime")
-    fair, path = fitted(name), tmp_path / "fair.onnx"
+    fair = fit_named(name)
+    path = tmp_path / "fair.onnx"
     fair.subspace_.to_onnx(path)
     session = runtime.InferenceSession(path)
-    (made,) = session.run(None, {"X": FRAME.to_numpy()})
-    np.testing.assert_allclose(made, fair.transform(FRAME), rtol=1e-9, atol=1e-9)
+    (coordinates,) = session.run(None, {"X": FRAME.to_numpy()})
+    np.testing.assert_allclose(coordinates, fair.transform(FRAME), rtol=1e-9, atol=1e-9)
     assert session.get_modelmeta().custom_metadata_map["features"].split("\n")[:2] == NAMES[:2]
     fair.subspace_.to_onnx(path, dtype="float32")
     (single,) = runtime.InferenceSession(path).run(None, {"X": FRAME.to_numpy(np.float32)})
@@ -125,33 +126,33 @@ def test_the_graph_is_transform(name, tmp_path):
 def test_the_reference_evaluator_agrees(tmp_path):
     onnx = pytest.importorskip("onnx")
     reference = pytest.importorskip("onnx.reference")
-    fair = fitted("whitened")
+    fair = fit_named("whitened")
     fair.subspace_.to_onnx(tmp_path / "fair.onnx")
     model = onnx.load(tmp_path / "fair.onnx")
     # No newer than its operators need, so that older runtimes read it too.
     assert model.ir_version == onnx.helper.find_min_ir_version_for(model.opset_import)
     graph = reference.ReferenceEvaluator(str(tmp_path / "fair.onnx"))
-    (made,) = graph.run(None, {"X": FRAME.to_numpy()})
-    np.testing.assert_allclose(made, fair.transform(FRAME), rtol=1e-9, atol=1e-9)
+    (coordinates,) = graph.run(None, {"X": FRAME.to_numpy()})
+    np.testing.assert_allclose(coordinates, fair.transform(FRAME), rtol=1e-9, atol=1e-9)
 
 
 @pytest.mark.parametrize("name", SETTINGS)
 def test_the_query_is_transform(name):
-    fair = fitted(name)
+    fair = fit_named(name)
     database = pytest.importorskip("duckdb").connect()
     database.register("data", FRAME)
-    made = database.sql(fair.subspace_.to_sql()).df()
-    assert list(made.columns) == list(fair.subspace_.component_names)
-    np.testing.assert_allclose(made.to_numpy(), fair.transform(FRAME), rtol=1e-9, atol=1e-9)
+    coordinates = database.sql(fair.subspace_.to_sql()).df()
+    assert list(coordinates.columns) == list(fair.subspace_.component_names)
+    np.testing.assert_allclose(coordinates.to_numpy(), fair.transform(FRAME), rtol=1e-9, atol=1e-9)
 
 
 def test_a_query_of_integers_truth_values_and_another_table():
-    whole = pd.DataFrame({"n": ROWS.X[:, 0].round().astype(int), "yes": ROWS.X[:, 1] > 0})
-    fair = fs.FairPCA(1).fit(whole, sensitive_features=ROWS.labels)
+    table = pd.DataFrame({"n": ROWS.X[:, 0].round().astype(int), "yes": ROWS.X[:, 1] > 0})
+    fair = fs.FairPCA(1).fit(table, sensitive_features=ROWS.labels)
     database = pytest.importorskip("duckdb").connect()
-    database.register('my "table"', whole)
-    made = database.sql(fair.subspace_.to_sql('my "table"')).df()
-    np.testing.assert_allclose(made.to_numpy(), fair.transform(whole), atol=1e-12)
+    database.register('my "table"', table)
+    coordinates = database.sql(fair.subspace_.to_sql('my "table"')).df()
+    np.testing.assert_allclose(coordinates.to_numpy(), fair.transform(table), atol=1e-12)
 
 
 def test_models_without_an_export_are_refused(tmp_path, monkeypatch):
@@ -159,9 +160,9 @@ def test_models_without_an_export_are_refused(tmp_path, monkeypatch):
     with pytest.raises(IncompatibleParameters, match="no names"):
         unnamed.to_sql()
     with pytest.raises(InvalidParameter, match="NUL"):
-        fitted("plain").subspace_.to_sql("a\0b")
+        fit_named("plain").subspace_.to_sql("a\0b")
     with pytest.raises(InvalidParameter, match="one_hot is 'no'"):
-        fitted("plain").subspace_.to_sql(one_hot="no")
+        fit_named("plain").subspace_.to_sql(one_hot="no")
     with pytest.raises(InvalidParameter, match="dtype is 'float16'"):
         unnamed.to_onnx(tmp_path / "a.onnx", dtype="float16")
     monkeypatch.setitem(__import__("sys").modules, "onnx", None)

@@ -28,7 +28,8 @@ from problems import deflate, nested_value, rows_with_moments, top_sum
 from real_data import load
 
 CRITERIA = ("minimax_loss", "minimax_error", "least_variance", "total_error")
-TWO, THREE = random_rows(31, n=150, p=6), random_rows(32, n=150, p=6, groups=("a", "b", "c"))
+TWO = random_rows(31, n=150, p=6)
+THREE = random_rows(32, n=150, p=6, groups=("a", "b", "c"))
 ROWS = {"two": TWO, "three": THREE}
 
 
@@ -38,10 +39,12 @@ def fit(rows, d=4, criterion="minimax_loss", **settings):
 
 
 def second_moments(rows):
-    """S_g about the mean of all rows, and the shares of the groups."""
+    """Return S_g about the mean of all rows, and the shares of the groups."""
     middle = rows.X - rows.X.mean(axis=0)
-    own = [middle[rows.labels == group] for group in np.unique(rows.labels)]
-    return np.array([x.T @ x / len(x) for x in own]), np.array([len(x) / len(middle) for x in own])
+    group_rows = [middle[rows.labels == group] for group in np.unique(rows.labels)]
+    return np.array([x.T @ x / len(x) for x in group_rows]), np.array(
+        [len(x) / len(middle) for x in group_rows]
+    )
 
 
 @parametrize_diagonal(rows=["two", "three"], criterion=CRITERIA)
@@ -57,25 +60,25 @@ def test_no_direction_of_a_grid_is_better_at_any_step(rows, criterion):
             for tilt in np.linspace(0, np.pi, 181)
         ]
     )
-    for step, tried in enumerate((sphere, around)):
+    for step, directions in enumerate((sphere, around)):
         before = model.components_[:step]
-        beside = np.linalg.svd(before, full_matrices=True)[2][step:] if step else np.eye(3)
-        left = deflate(matrices, before)
-        within = beside @ left @ beside.T
-        captured = np.einsum("ni,gij,nj->gn", tried, within, tried)
+        complement = np.linalg.svd(before, full_matrices=True)[2][step:] if step else np.eye(3)
+        deflated = deflate(matrices, before)
+        within = complement @ deflated @ complement.T
+        captured = np.einsum("ni,gij,nj->gn", directions, within, directions)
         references = {
-            "minimax_loss": [top_sum(each, 1) for each in within],
+            "minimax_loss": [top_sum(matrix, 1) for matrix in within],
             "least_variance": np.zeros(len(within)),
         }.get(criterion, np.trace(within, axis1=1, axis2=2))
         losses = np.array(references)[:, None] - captured
         values = shares @ losses if criterion == "total_error" else losses.max(axis=0)
-        found = model.solution_.steps[step].objective
-        scale = float(np.trace(left, axis1=1, axis2=2).max())
-        assert values.min() >= found - 1e-9 * scale
+        objective = model.solution_.steps[step].objective
+        scale = float(np.trace(deflated, axis1=1, axis2=2).max())
+        assert values.min() >= objective - 1e-9 * scale
         # Neighbors on the grid are a degree apart.
-        assert values.min() <= found + 0.04 * scale
-        assert found == pytest.approx(
-            nested_value(left, shares, model.components_[step : step + 1].T, criterion),
+        assert values.min() <= objective + 0.04 * scale
+        assert objective == pytest.approx(
+            nested_value(deflated, shares, model.components_[step : step + 1].T, criterion),
             abs=1e-9 * scale,
         )
 
@@ -102,12 +105,13 @@ def test_the_first_components_are_the_nested_fit_of_fewer(rows, criterion):
     rows = ROWS[rows]
     model = fit(rows, 4, criterion)
     for d in (1, 4):
-        fewer, first = fit(rows, d, criterion), model.subspace_.truncate(d)
+        fewer = fit(rows, d, criterion)
+        first = model.subspace_.truncate(d)
         np.testing.assert_array_equal(first.components, fewer.components_)
-        made, alone = first.certificate, fewer.subspace_.certificate
-        np.testing.assert_allclose(made.errors, alone.errors, rtol=1e-12)
+        certificate, alone = first.certificate, fewer.subspace_.certificate
+        np.testing.assert_allclose(certificate.errors, alone.errors, rtol=1e-12)
         message = attrgetter("status", "objective", "lower_bound")
-        assert message(made) == message(alone)
+        assert message(certificate) == message(alone)
         assert first.is_nested
         assert verify(first, rows.X, rows.labels)
         np.testing.assert_allclose(
@@ -123,18 +127,18 @@ def test_a_loss_is_at_most_the_sum_of_the_steps_and_no_joint_fit_is_below_the_bo
     total = 0.0
     for d, step in enumerate(model.solution_.steps, start=1):
         total += step.objective
-        made = model.subspace_.truncate(d).certificate
-        assert made.objective <= total * (1 + 1e-12)
+        certificate = model.subspace_.truncate(d).certificate
+        assert certificate.objective <= total * (1 + 1e-12)
         basis = model.components_[:d].T
-        assert made.objective == pytest.approx(
+        assert certificate.objective == pytest.approx(
             nested_value(matrices, shares, basis, "minimax_loss")
         )
         joint = FairPCA(d).fit(rows.X, sensitive_features=rows.labels).solution_
-        assert made.lower_bound <= joint.objective <= made.objective * (1 + 1e-12)
-        assert made.lower_bound >= 0
+        assert certificate.lower_bound <= joint.objective <= certificate.objective * (1 + 1e-12)
+        assert certificate.lower_bound >= 0
     assert (model.solution_.objective, model.solution_.lower_bound) == (
-        made.objective,
-        made.lower_bound,
+        certificate.objective,
+        certificate.lower_bound,
     )
     assert model.solution_.status == "open gap"
     assert f"of {len(model.solution_.steps)} " in model.solution_.message
@@ -157,12 +161,12 @@ def test_one_group_or_the_total_error_is_pca(criterion):
 def test_rotations_other_names_and_repeated_rows_change_nothing():
     model = fit(TWO)
     turn = np.linalg.qr(np.random.default_rng(0).standard_normal((6, 6)))[0]
-    same = {
+    variants = {
         "turned": fit(replace(TWO, X=TWO.X @ turn)),
         "renamed": fit(replace(TWO, labels=np.where(TWO.labels == "a", "z", "y"))),
         "twice": fit(replace(TWO, X=np.vstack([TWO.X] * 2), labels=np.tile(TWO.labels, 2))),
     }
-    for name, other in same.items():
+    for name, other in variants.items():
         components = other.components_ @ turn.T if name == "turned" else other.components_
         agreed = np.abs((components * model.components_).sum(axis=1))
         np.testing.assert_allclose(agreed, 1, atol=1e-7, err_msg=name)
@@ -192,10 +196,10 @@ def test_mean_parity_holds_in_every_prefix(criterion):
     assert repr(model.subspace_).endswith(f"nested {criterion} with MeanParity(tolerance=0.0)>")
     # Losses of a step are measured against the best of all directions that are left.
     matrices, shares = second_moments(THREE)
-    for step, each in enumerate(model.solution_.steps):
-        left = deflate(matrices, model.components_[:step])
-        own = nested_value(left, shares, model.components_[step : step + 1].T, criterion)
-        assert each.objective == pytest.approx(own, rel=1e-9)
+    for step, step_solution in enumerate(model.solution_.steps):
+        deflated = deflate(matrices, model.components_[:step])
+        objective = nested_value(deflated, shares, model.components_[step : step + 1].T, criterion)
+        assert step_solution.objective == pytest.approx(objective, rel=1e-9)
     with pytest.raises(IncompatibleParameters, match="at most 4"):
         fit(THREE, 5, criterion, restriction=MeanParity())
 
@@ -203,9 +207,9 @@ def test_mean_parity_holds_in_every_prefix(criterion):
 @pytest.mark.parametrize("share", [0.5, 0.9])
 def test_a_share_is_the_smallest_prefix_that_keeps_it(share):
     model = fit(TWO, share)
-    kept = model.group_explained_variance_ratio_.sum(axis=1).min()
+    share_captured = model.group_explained_variance_ratio_.sum(axis=1).min()
     fewer = model.group_explained_variance_ratio_[:, :-1].sum(axis=1).min()
-    assert fewer < share <= kept
+    assert fewer < share <= share_captured
     np.testing.assert_array_equal(model.components_, fit(TWO, model.n_components_).components_)
     with pytest.raises(IncompatibleParameters, match="at most 0"):
         fit(THREE, 0.999, restriction=MeanParity())
@@ -232,13 +236,16 @@ def test_criteria_without_nesting_are_refused(settings):
 
 def test_the_first_components_of_other_fits_are_refused():
     joint = FairPCA(3).fit(TWO.X, sensitive_features=TWO.labels).subspace_
-    counted = "components, 3"
+    expected_text = "components, 3"
     for subspace, d, kind, message in (
         *(
-            (each, 1, IncompatibleParameters, "nested=True")
-            for each in (joint, FairSubspace(np.eye(3), None))
+            (subspace, 1, IncompatibleParameters, "nested=True")
+            for subspace in (joint, FairSubspace(np.eye(3), None))
         ),
-        *((fit(TWO, 3).subspace_, d, InvalidParameter, counted) for d in (0, 4, 1.5, True, "2")),
+        *(
+            (fit(TWO, 3).subspace_, d, InvalidParameter, expected_text)
+            for d in (0, 4, 1.5, True, "2")
+        ),
     ):
         with pytest.raises(kind, match=message):
             subspace.truncate(d)
@@ -247,21 +254,21 @@ def test_the_first_components_of_other_fits_are_refused():
 
 
 def alter(subspace, part, index, **claims):
-    """A model that claims something else of one step, or of the first components."""
-    made = list(getattr(subspace.certificate, part))
-    made[index] = replace_claims(made[index], **claims)
-    return replace(subspace, certificate=replace(subspace.certificate, **{part: tuple(made)}))
+    """Alter the claims of one step, or of the first components."""
+    parts = list(getattr(subspace.certificate, part))
+    parts[index] = replace_claims(parts[index], **claims)
+    return replace(subspace, certificate=replace(subspace.certificate, **{part: tuple(parts)}))
 
 
 def test_a_claim_that_does_not_hold_is_found_at_any_step():
     model = fit(TWO, 3)
     subspace = model.subspace_
     assert verify(model, TWO.X, TWO.labels)
-    own = subspace.certificate.steps[2]
+    third_step = subspace.certificate.steps[2]
     proof = subspace.certificate.prefixes[1].proof
     wrong = {
         "Component 3, .*lower bound": alter(
-            subspace, "steps", 2, lower_bound=own.lower_bound + 0.1 * own.objective
+            subspace, "steps", 2, lower_bound=third_step.lower_bound + 0.1 * third_step.objective
         ),
         "Component 2, .*objective": alter(subspace, "steps", 1, objective=0.0),
         "The first 2 components: .*bound": alter(
@@ -270,10 +277,10 @@ def test_a_claim_that_does_not_hold_is_found_at_any_step():
         "A step or prefix .* errors": alter(subspace, "prefixes", 1, errors=np.zeros(2)),
         "Component 1, ": replace(subspace, components=subspace.components[[1, 0, 2]]),
     }
-    for message, each in wrong.items():
-        found = verify(each, TWO.X, TWO.labels)
-        assert not found
-        assert re.search(message, str(found)), (message, str(found))
+    for message, forgery in wrong.items():
+        result = verify(forgery, TWO.X, TWO.labels)
+        assert not result
+        assert re.search(message, str(result)), (message, str(result))
     model.solution_ = replace(model.solution_, steps=model.solution_.steps[::-1])
     assert "solution_ =" in str(verify(model, TWO.X, TWO.labels))
 
@@ -290,10 +297,10 @@ def test_a_column_of_large_numbers_takes_nothing_from_later_steps():
     X = TWO.X.copy()
     X[:, 0] = 1e7 * X[:, 0] + X[:, 1]
     model = fit(replace(TWO, X=X), 3, "total_error")
-    beside = X - X.mean(axis=0)
+    centered = X - X.mean(axis=0)
     # Exactly, by least squares, what the column leaves of the others.
-    column = beside[:, :1]
-    rest = beside[:, 1:] - column @ np.linalg.lstsq(column, beside[:, 1:], rcond=None)[0]
+    column = centered[:, :1]
+    rest = centered[:, 1:] - column @ np.linalg.lstsq(column, centered[:, 1:], rcond=None)[0]
     expected = np.linalg.svd(rest, full_matrices=False)[2][:2]
     agreed = np.abs((model.components_[1:, 1:] * expected).sum(axis=1))
     np.testing.assert_allclose(agreed, 1, atol=1e-9)
@@ -319,7 +326,8 @@ def test_rows_that_are_fewer_than_their_features_are_nested_in_coordinates(
 
 def test_more_components_than_the_rows_vary_along_are_zero_steps(monkeypatch):
     monkeypatch.setattr("fairspan.moments.compute.MIN_WIDE_FEATURES", 15)
-    X, labels = random_rows(3, n=6, p=8).X, np.tile(["a", "b"], 3)
+    X = random_rows(3, n=6, p=8).X
+    labels = np.tile(["a", "b"], 3)
     for features in (X, np.hstack([X] * 2)):  # the second is solved in coordinates
         model = FairPCA(7, nested=True).fit(features, sensitive_features=labels)
         np.testing.assert_allclose(model.components_ @ model.components_.T, np.eye(7), atol=1e-9)
@@ -333,7 +341,8 @@ def test_sparse_rows_of_many_features_are_nested_without_matrices():
     rng = np.random.default_rng(6)
     scores = rng.standard_normal((300, 5)) * [5, 4, 3, 2, 1]
     others = scipy.sparse.random(300, 1600, density=0.01, random_state=7)
-    X, labels = scipy.sparse.hstack([scores, others], format="csr"), np.tile(["a", "b", "b"], 100)
+    X = scipy.sparse.hstack([scores, others], format="csr")
+    labels = np.tile(["a", "b", "b"], 100)
     model = FairPCA(3, nested=True).fit(X, sensitive_features=labels)
     dense = FairPCA(3, nested=True).fit_moments(GroupMoments.from_rows(X.toarray(), labels))
     assert {str(step.status) for step in model.solution_.steps} == {"estimated"}
@@ -346,8 +355,8 @@ def test_an_audit_names_it_and_says_what_its_gap_is():
     audited = audit(model, TWO.X, TWO.labels, folds=None)
     assert audited.models[0].name == "nested minimax loss"
     assert audited.models[0].is_nested
-    (found,) = [each for each in audited.findings if each.code == "FS204"]
-    assert "nested" in found.message
+    (finding,) = [entry for entry in audited.findings if entry.code == "FS204"]
+    assert "nested" in finding.message
 
 
 @pytest.mark.slow
@@ -356,7 +365,7 @@ def test_an_audit_refits_nested_models_as_nested():
     # Models are fitted anew as they were: another fit would be expected to lose less.
     joint = FairPCA(3).fit(TWO.X, sensitive_features=TWO.labels)
     both = audit({"nested": model, "joint": joint}, TWO.X, TWO.labels, folds=5)
-    nested, other = (each.groups[0].expected_error.value for each in both.models[:2])
+    nested, other = (model_audit.groups[0].expected_error.value for model_audit in both.models[:2])
     assert nested != pytest.approx(other, rel=1e-6)
 
 

@@ -55,8 +55,8 @@ def test_an_audit_shows_the_cells_of_its_text_table_and_its_findings(two):
     tables = render(audit)
     note, table = audit.table().to_text(200).split("\n\n")
     in_text = [line.split() for line in table.splitlines() if not line.startswith("-")]
-    assert any(" ".join(note.split()) in each for each in tables.beside)
-    assert any(str(audit.verdict) in each for each in tables.notes)
+    assert any(" ".join(note.split()) in text for text in tables.beside)
+    assert any(str(audit.verdict) in text for text in tables.notes)
     head, *rows = [to_ascii(" ".join(row)).split() for row in tables.rows]
     lines = len(in_text) - len(rows)  # of its head, which may take several
     assert sorted(word for line in in_text[:lines] for word in line) == sorted(head)
@@ -79,12 +79,12 @@ def test_moments_show_rows_weights_shares_and_variances(two):
     tables = render(fs.GroupMoments.from_rows(X, groups, weights))
     assert any(text.startswith("24 rows, 4 features; ") for text in tables.beside)
     for name, row in zip(("g00", "g01"), tables.rows[1:], strict=True):
-        mine, own = X[groups == name], weights[groups == name]
-        mean = np.average(mine, axis=0, weights=own)
-        variance = np.average(((mine - mean) ** 2).sum(axis=1), weights=own)
+        mine, group_weights = X[groups == name], weights[groups == name]
+        mean = np.average(mine, axis=0, weights=group_weights)
+        variance = np.average(((mine - mean) ** 2).sum(axis=1), weights=group_weights)
         assert row[:2] == [name, "12"]
-        assert float(row[2]) == pytest.approx(own.sum(), rel=1e-9)
-        assert row[3:] == [f"{100 * own.sum() / weights.sum():.1f} %", f"{variance:.4g}"]
+        assert float(row[2]) == pytest.approx(group_weights.sum(), rel=1e-9)
+        assert row[3:] == [f"{100 * group_weights.sum() / weights.sum():.1f} %", f"{variance:.4g}"]
 
 
 def test_moments_of_rows_that_stay_show_the_same(two, monkeypatch):
@@ -92,14 +92,14 @@ def test_moments_of_rows_that_stay_show_the_same(two, monkeypatch):
 
     X, groups, _ = two
     wide = np.hstack([X, RNG.normal(size=(len(X), 60))])
-    whole = fs.GroupMoments.from_rows(wide, groups)
+    full_moments = fs.GroupMoments.from_rows(wide, groups)
     monkeypatch.setattr("fairspan.moments.compute.MIN_WIDE_FEATURES", 50)
     monkeypatch.setattr("fairspan.moments.compute.MAX_DENSE_FEATURES", 50)
     monkeypatch.setattr("fairspan.moments.compute.MAX_SQUARED_SPARSE_RATIO", 0)
-    for kept, rows in (("thin", wide), ("matrix-free", scipy.sparse.csr_array(wide))):
+    for eigensolver, rows in (("thin", wide), ("matrix-free", scipy.sparse.csr_array(wide))):
         fair = fs.FairPCA(2).fit(rows, sensitive_features=groups)
-        assert fair.solution_.eigensolver == kept
-        assert render(fair.moments_).rows == render(whole).rows
+        assert fair.solution_.eigensolver == eigensolver
+        assert render(fair.moments_).rows == render(full_moments).rows
 
 
 def test_a_frontier_shows_its_ends_and_ordinary_pca(two):
@@ -143,11 +143,11 @@ def test_a_subspace_and_its_certificate(two, tmp_path):
 
 def test_hostile_names_stay_text(two):
     X, groups, _ = two
-    named = np.where(groups == "g00", HOSTILE, "b\n\x1b[31m")
-    fair = fs.FairPCA(2).fit(X, sensitive_features=named)
-    moments = fs.GroupMoments.from_rows(X, named)
+    hostile_groups = np.where(groups == "g00", HOSTILE, "b\n\x1b[31m")
+    fair = fs.FairPCA(2).fit(X, sensitive_features=hostile_groups)
+    moments = fs.GroupMoments.from_rows(X, hostile_groups)
     things = [
-        fs.audit({HOSTILE: fair}, X, named, folds=None),
+        fs.audit({HOSTILE: fair}, X, hostile_groups, folds=None),
         moments,
         fs.frontier(moments, 2, tol=1e-2),
     ]

@@ -73,7 +73,9 @@ def test_fields_are_plain(name: str) -> None:
     (part,) = SETTINGS[name].values()
     if isinstance(part, Criterion | CovarianceParity):
         values = [getattr(part, field.name) for field in fields(part)]
-        values += [each for value in values if isinstance(value, dict) for each in value.values()]
+        values += [
+            number for value in values if isinstance(value, dict) for number in value.values()
+        ]
         assert {type(value) for value in values} <= {bool, int, float, str, dict, type(None)}
 
 

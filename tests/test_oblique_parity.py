@@ -26,13 +26,14 @@ def shares(n, weights=None):
 
 def covariances(X, labels, weights=None):
     """S and the covariances of the features with every group's indicator."""
-    w, Z = shares(len(X), weights), (labels[:, None] == np.unique(labels)).astype(float)
+    w = shares(len(X), weights)
+    Z = (labels[:, None] == np.unique(labels)).astype(float)
     X = X - w @ X
     return X.T @ (w[:, None] * X), X.T @ (w[:, None] * (Z - w @ Z))
 
 
 def fit_by_regression(S, C, d):
-    """The least error of d linear combinations that have no covariance with the indicators.
+    """Return the smallest error of d linear combinations uncorrelated with the indicators.
 
     Such combinations are those of Q'x, Q a basis of what is orthogonal to C, so they are found by
     reduced-rank regression of x on Q'x.
@@ -44,9 +45,10 @@ def fit_by_regression(S, C, d):
 
 
 def fit_by_alternation(S, C, d, seed):
-    """The same by alternating least squares from a random start."""
+    """Return the same error by alternating least squares from a random start."""
     Q = np.linalg.svd(C)[0][:, np.linalg.matrix_rank(C, 1e-9) :]
-    within, across = Q.T @ S @ Q, S @ Q
+    within = Q.T @ S @ Q
+    across = S @ Q
     E = np.random.default_rng(seed).standard_normal((d, Q.shape[1]))
     for _ in range(1500):
         D = across @ E.T @ np.linalg.inv(E @ within @ E.T)
@@ -56,8 +58,8 @@ def fit_by_alternation(S, C, d, seed):
 
 def means_of(Z, labels, weights=None):
     w = shares(len(Z), weights)
-    own = [labels == each for each in np.unique(labels)]
-    return np.array([w[each] @ Z[each] / w[each].sum() for each in own])
+    members = [labels == label for label in np.unique(labels)]
+    return np.array([w[rows] @ Z[rows] / w[rows].sum() for rows in members])
 
 
 @pytest.mark.parametrize(
@@ -72,8 +74,8 @@ def test_no_search_finds_less(seed, k):
     )
     model = fit(X, labels)
     S, C = covariances(X, labels)
-    found = min(fit_by_alternation(S, C, 2, start) for start in range(2))
-    assert model.solution_.objective == pytest.approx(found, rel=1e-8)
+    smallest = min(fit_by_alternation(S, C, 2, start) for start in range(2))
+    assert model.solution_.objective == pytest.approx(smallest, rel=1e-8)
     assert model.solution_.objective == pytest.approx(fit_by_regression(S, C, 2), rel=1e-10)
     assert (model.solution_.status, model.solution_.n_eigenproblems) == ("optimal", 1)
     orthogonal = fit(X, labels, restriction=MeanParity())
@@ -85,14 +87,16 @@ def test_no_search_finds_less(seed, k):
 @pytest.mark.parametrize("singular", [False, True])
 @pytest.mark.parametrize("k", [2, 3, 4])
 def test_means_agree_and_errors_are_those_of_the_rows(k, singular, weighted, scale):
-    labels, X = LABELS[k], ROWS.X + 5
+    labels = LABELS[k]
+    X = ROWS.X + 5
     if singular:  # sums of other columns, and a constant one
         X = np.hstack([X, X[:, :2] @ [[1.0], [-1]], X[:, 2:4] @ [[2.0], [1]], np.ones((150, 1))])
     weights = ROWS.weights if weighted else None
     if scale and singular:
         X = X[:, :-1]
     model = fit(X, labels, weights=weights, scale=scale)
-    Z, w = model.transform(X), shares(len(X), weights)
+    Z = model.transform(X)
+    w = shares(len(X), weights)
     assert np.ptp(means_of(Z, labels, weights), axis=0).max() <= 1e-10
     scaled = (X - model.mean_) / (1 if model.scale_ is None else model.scale_)
     assert model.solution_.objective == pytest.approx(
@@ -102,14 +106,14 @@ def test_means_agree_and_errors_are_those_of_the_rows(k, singular, weighted, sca
     np.testing.assert_array_equal(model.components_, subspace.encoder)
     np.testing.assert_allclose(subspace.decoder.T @ subspace.decoder, np.eye(2), atol=1e-12)
     np.testing.assert_allclose(subspace.encoder @ subspace.decoder, np.eye(2), atol=1e-9)
-    lost = ((scaled - scaled @ subspace.encoder.T @ subspace.decoder.T) ** 2).sum(axis=1)
-    np.testing.assert_allclose(model.group_errors_, means_of(lost, labels, weights), rtol=1e-9)
-    np.testing.assert_allclose(-model.score_samples(X), lost, rtol=1e-9, atol=1e-12)
+    errors = ((scaled - scaled @ subspace.encoder.T @ subspace.decoder.T) ** 2).sum(axis=1)
+    np.testing.assert_allclose(model.group_errors_, means_of(errors, labels, weights), rtol=1e-9)
+    np.testing.assert_allclose(-model.score_samples(X), errors, rtol=1e-9, atol=1e-12)
     np.testing.assert_allclose(model.explained_variance_, w @ Z**2, rtol=1e-8)
     np.testing.assert_allclose((Z * w[:, None]).T @ Z, np.diag(w @ Z**2), atol=1e-8)
     traces = means_of((scaled**2).sum(axis=1), labels, weights)
-    kept = model.group_explained_variance_ratio_.sum(axis=1)
-    np.testing.assert_allclose(kept, 1 - model.group_errors_ / traces, atol=1e-9)
+    ratios = model.group_explained_variance_ratio_.sum(axis=1)
+    np.testing.assert_allclose(ratios, 1 - model.group_errors_ / traces, atol=1e-9)
     assert (model.group_losses_ >= 0).all()
     back = model.inverse_transform(Z)
     np.testing.assert_allclose(model.transform(back), Z, atol=1e-8)
@@ -121,8 +125,8 @@ def test_means_agree_and_errors_are_those_of_the_rows(k, singular, weighted, sca
 def test_several_attributes_each_on_its_own():
     attributes = np.column_stack([LABELS[2], (LABELS[2] + LABELS[3]) % 3])
     joint, marginal = (
-        fit(ROWS.X, attributes, restriction=MeanParity(attributes=each, oblique=True), d=1)
-        for each in ("intersections", "marginal")
+        fit(ROWS.X, attributes, restriction=MeanParity(attributes=kind, oblique=True), d=1)
+        for kind in ("intersections", "marginal")
     )
     for column in attributes.T:
         assert np.ptp(means_of(marginal.transform(ROWS.X), column), axis=0).max() <= 1e-10
@@ -158,8 +162,8 @@ def test_dependent_columns_of_different_size(seed):
     attributes = np.column_stack([LABELS[3][:120], rng.integers(2, size=120)])
     parity = MeanParity(attributes="marginal", oblique=True)
     model = fit(X, attributes, 2, restriction=parity)
-    found = verify(model, X, attributes)
-    assert found.holds, str(found)
+    result = verify(model, X, attributes)
+    assert result.holds, str(result)
     encoder, decoder = model.subspace_.encoder, model.subspace_.decoder
     size = np.abs(encoder) @ np.abs(decoder)
     assert (np.abs(encoder @ decoder - np.eye(2)) <= 1e-10 * size.max()).all()
@@ -171,7 +175,8 @@ def test_dependent_columns_of_different_size(seed):
 
 def test_groups_of_equal_means_and_one_group_are_ordinary_pca():
     X = ROWS.X - means_of(ROWS.X, LABELS[2])[LABELS[2]]
-    model, pca = fit(X, LABELS[2]), fit(X, LABELS[2], restriction=None)
+    model = fit(X, LABELS[2])
+    pca = fit(X, LABELS[2], restriction=None)
     assert model.solution_.objective == pytest.approx(pca.solution_.objective, rel=1e-12)
     np.testing.assert_allclose(model.components_, pca.components_, atol=1e-9)
     with pytest.warns(UserWarning, match="one group"):
@@ -194,14 +199,14 @@ def test_rows_fewer_than_their_features(d, scale):
     X = rng.standard_normal((90, 20)) @ rng.standard_normal((20, 600)) + labels[:, None]
     thin = fit(X, labels, d, scale=scale)
     assert type(thin.moments_).__name__ == "WideMoments"
-    whole = FairPCA(d, criterion="total_error", restriction=OBLIQUE, scale=scale)
-    whole.fit_moments(thin.moments_.to_dense())
-    assert thin.solution_.objective == pytest.approx(whole.solution_.objective, rel=1e-9)
-    np.testing.assert_allclose(thin.transform(X), whole.transform(X), atol=1e-6)
+    dense = FairPCA(d, criterion="total_error", restriction=OBLIQUE, scale=scale)
+    dense.fit_moments(thin.moments_.to_dense())
+    assert thin.solution_.objective == pytest.approx(dense.solution_.objective, rel=1e-9)
+    np.testing.assert_allclose(thin.transform(X), dense.transform(X), atol=1e-6)
     if scale:  # otherwise they differ where no row lies
-        np.testing.assert_allclose(thin.components_, whole.components_, atol=1e-8)
-    np.testing.assert_allclose(thin.subspace_.decoder, whole.subspace_.decoder, atol=1e-8)
-    np.testing.assert_allclose(thin.group_errors_, whole.group_errors_, rtol=1e-8)
+        np.testing.assert_allclose(thin.components_, dense.components_, atol=1e-8)
+    np.testing.assert_allclose(thin.subspace_.decoder, dense.subspace_.decoder, atol=1e-8)
+    np.testing.assert_allclose(thin.group_errors_, dense.group_errors_, rtol=1e-8)
     figures = metrics.reconstruction_error(thin, X, labels)
     np.testing.assert_allclose(list(figures.values()), thin.group_errors_, rtol=1e-8)
     assert verify(thin, X, labels).holds
@@ -229,20 +234,21 @@ def alter(model, **changes):
 
 def test_a_model_that_was_changed_is_not_verified():
     model = fit(ROWS.X, LABELS[3])
-    encoder, decoder = model.components_, model.subspace_.decoder
+    encoder = model.components_
+    decoder = model.subspace_.decoder
     assert verify(alter(model), ROWS.X, LABELS[3]).holds
     C = covariances(ROWS.X, LABELS[3])[1]
-    beside = np.linalg.svd(np.hstack([C, decoder]))[0][:, -1]
+    orthogonal = np.linalg.svd(np.hstack([C, decoder]))[0][:, -1]
     for components, message in (
         # It undoes the decoder as well, but shows the groups' means.
         (decoder.T.copy(), "means"),
         # Hides the means and undoes the decoder, but loses more than it need.
-        (encoder + 0.1 * beside, "best"),
+        (encoder + 0.1 * orthogonal, "best"),
         (2 * encoder, ""),
     ):
-        found = verify(alter(model, components=components), ROWS.X, LABELS[3])
-        assert not found.holds
-        assert message in found.messages[0]
+        result = verify(alter(model, components=components), ROWS.X, LABELS[3])
+        assert not result.holds
+        assert message in result.messages[0]
 
 
 def test_encoders_and_decoders_that_do_not_fit_are_refused(tmp_path):
@@ -285,10 +291,10 @@ def test_regression_on_oblique_components_is_that_on_the_scores():
     y = ROWS.X @ np.arange(6.0) + ROWS.weights
     moments = GroupMoments.from_rows(np.column_stack([ROWS.X, y]), LABELS[2])
     model = fit(ROWS.X, LABELS[2])
-    found = principal_component_regression(moments, 6, model)
+    result = principal_component_regression(moments, 6, model)
     Z = np.column_stack([model.transform(ROWS.X), np.ones(150)])
     expected = np.linalg.lstsq(Z, y, rcond=None)[0]
-    np.testing.assert_allclose(found.component_coefficients, expected[:2], rtol=1e-8)
+    np.testing.assert_allclose(result.component_coefficients, expected[:2], rtol=1e-8)
 
 
 def test_incompatible_options_are_refused():
@@ -300,9 +306,9 @@ def test_incompatible_options_are_refused():
         ({"n_components": 6}, 2, ROWS.X, "at most 5"),
         ({"n_components": 5}, 3, np.hstack([ROWS.X, sums]), "at most 4"),
     ):
-        chosen = {"criterion": "total_error", "n_components": 2, **settings}
+        options = {"criterion": "total_error", "n_components": 2, **settings}
         with pytest.raises(IncompatibleParameters, match=words):
-            FairPCA(restriction=OBLIQUE, **chosen).fit(X, sensitive_features=LABELS[k])
+            FairPCA(restriction=OBLIQUE, **options).fit(X, sensitive_features=LABELS[k])
     with pytest.raises(InvalidParameter, match="oblique is 'yes'"):
         MeanParity(oblique="yes")
     with pytest.raises(IncompatibleParameters, match="oblique"):
@@ -333,8 +339,10 @@ def test_moments_of_nearly_dependent_rows_report_lost_digits(monkeypatch, condit
     monkeypatch.setattr("fairspan.moments.compute.MIN_WIDE_FEATURES", 5)
     rng = np.random.default_rng(0)
     axes, _, others = np.linalg.svd(rng.standard_normal((42, 113)), full_matrices=False)
-    X, groups = (axes * np.geomspace(1.0, 1 / condition, 42)) @ others, np.arange(42) % 3
-    model, moments = fit(X, groups, d=3), GroupMoments.from_rows(X, groups)
+    X = (axes * np.geomspace(1.0, 1 / condition, 42)) @ others
+    groups = np.arange(42) % 3
+    model = fit(X, groups, d=3)
+    moments = GroupMoments.from_rows(X, groups)
     of_rows = model.solution_
     model_of_moments = FairPCA(3, criterion="total_error", restriction=OBLIQUE)
     of_moments = model_of_moments.fit_moments(moments).solution_
@@ -355,15 +363,16 @@ def test_moments_of_nearly_dependent_rows_report_lost_digits(monkeypatch, condit
 @pytest.mark.parametrize("scale", [False, True])
 def test_a_group_far_away_is_named_and_not_the_number_of_directions(shape, scale):
     rng = np.random.default_rng(0)
-    X, groups = rng.standard_normal(shape), np.arange(shape[0]) % 2
+    X = rng.standard_normal(shape)
+    groups = np.arange(shape[0]) % 2
     model = FairPCA(
         2, criterion="total_error", restriction=MeanParity(oblique=True), scale=scale
     ).fit(X, sensitive_features=groups)
     assert model.solution_.status == "optimal"
     X[groups == 1] += 1e12 * rng.uniform(0.5, 1, shape[1])
-    with pytest.raises(IncompatibleParameters, match="means of the groups") as caught:
+    with pytest.raises(IncompatibleParameters, match="means of the groups") as error:
         model.fit(X, sensitive_features=groups)
-    assert "scale=True" not in str(caught.value)
+    assert "scale=True" not in str(error.value)
 
 
 def test_rows_of_few_directions_are_refused_with_their_number():

@@ -49,14 +49,14 @@ def test_adult_label_biases_are_the_published_ones(adult, attribute):
     assert len(adult) == 32561
     bias = metrics.label_bias(labels, groups, protected)
     assert round(bias, 4) == published
-    found = metrics.label_bias(labels, groups, protected, return_interval=True)
-    assert found.value == bias
-    assert found.low < bias < found.high
-    p, q = found.protected_rate, found.reference_rate
+    result = metrics.label_bias(labels, groups, protected, return_interval=True)
+    assert result.value == bias
+    assert result.low < bias < result.high
+    p, q = result.protected_rate, result.reference_rate
     n_protected = int((groups == protected).sum())
     n_rest = len(groups) - n_protected
     standard_error = np.sqrt(p * (1 - p) / n_protected + q * (1 - q) / n_rest)
-    assert found.high - found.low == pytest.approx(2 * 1.96 * standard_error, rel=0.02)
+    assert result.high - result.low == pytest.approx(2 * 1.96 * standard_error, rel=0.02)
 
 
 @pytest.mark.parametrize("weights", [None, WEIGHTS])
@@ -132,10 +132,10 @@ def test_the_rest_may_be_some_of_the_groups():
         == 0.0
     )
     rows = np.arange(10)[:, None]
-    chosen = metrics.prediction_bias(
+    bias = metrics.prediction_bias(
         lambda X: np.array(hired)[X[:, 0]], rows, team, "a", reference="b"
     )
-    assert chosen == pytest.approx(0.25)
+    assert bias == pytest.approx(0.25)
     with pytest.raises(UnknownGroup, match="reference group is 'd'"):
         metrics.label_bias(hired, team, "a", reference="d")
     with pytest.raises(InvalidInput, match="Remove it"):
@@ -146,14 +146,15 @@ def test_prediction_bias_of_a_models_probabilities_is_of_the_positive_label():
     from sklearn.linear_model import LogisticRegression
 
     rows = np.random.default_rng(0).standard_normal((60, 2))
-    answers, sex = np.where(rows[:, 0] > 0, "yes", "no"), np.array(["f", "m", "m"] * 20)
+    answers = np.where(rows[:, 0] > 0, "yes", "no")
+    sex = np.array(["f", "m", "m"] * 20)
     model = LogisticRegression().fit(rows, answers)
     chance = model.predict_proba(rows)[:, 1]
-    found = metrics.prediction_bias(model, rows, sex, "f", "yes", probabilities=True)
-    assert found == pytest.approx(chance[sex == "m"].mean() - chance[sex == "f"].mean())
+    bias = metrics.prediction_bias(model, rows, sex, "f", "yes", probabilities=True)
+    assert bias == pytest.approx(chance[sex == "m"].mean() - chance[sex == "f"].mean())
     assert metrics.prediction_bias(
         model, rows, sex, "f", "no", probabilities=True
-    ) == pytest.approx(-found)
+    ) == pytest.approx(-bias)
     with pytest.raises(InvalidParameter, match="probability of predict"):
         metrics.prediction_bias(lambda X: X[:, 0], rows, sex, "f", probabilities=True)
 
@@ -212,10 +213,10 @@ def test_several_groups_and_outcomes_by_hand():
 def test_weights_equal_repeated_rows_and_zero_means_absent():
     weights = RNG.integers(0, 4, N)
     weighted = metrics.statistical_parity(GRADES, RACE, sample_weight=weights, n_bootstrap=0)
-    repeated = metrics.statistical_parity(
+    unweighted = metrics.statistical_parity(
         GRADES.repeat(weights), RACE.repeat(weights), n_bootstrap=0
     )
-    np.testing.assert_allclose(weighted.distribution, repeated.distribution, rtol=1e-12)
+    np.testing.assert_allclose(weighted.distribution, unweighted.distribution, rtol=1e-12)
     only_r = metrics.statistical_parity(
         GRADES, RACE, sample_weight=(RACE != "q") * 1.0, n_bootstrap=0
     )
@@ -235,7 +236,8 @@ def test_parity_holds_by_the_estimate_and_by_the_upper_bound():
     with pytest.raises(InvalidParameter, match="use_upper_bound is 'no'"):
         parity.holds(use_upper_bound="no")
     assert parity.low < parity.max_distance < parity.high < 0.5
-    between, less = (parity.max_distance + parity.high) / 2, parity.max_distance * 0.99
+    between = (parity.max_distance + parity.high) / 2
+    less = parity.max_distance * 0.99
     for epsilon, of_estimate, of_end in ((None, True, True), (between, True, False), (less, 0, 0)):
         assert parity.holds(epsilon) == of_estimate
         assert parity.holds(epsilon, use_upper_bound=True) == of_end
@@ -246,24 +248,30 @@ def test_parity_holds_by_the_estimate_and_by_the_upper_bound():
 )
 def test_the_interval_is_as_far_as_resampled_rows_deviate(weights):
     """Compare with a bootstrap that resamples rows one draw at a time."""
-    rng, figures = np.random.default_rng(8), []
+    rng = np.random.default_rng(8)
+    figures = []
     groups = [np.flatnonzero(g == RACE) for g in "pqr"]
     # Half a row of each outcome, of the group's mean weight: twice as many rows, and one of each.
     padded = [
-        (np.r_[np.repeat(GRADES[own], 2), range(4)], np.r_[np.repeat(weights[own], 2), [w] * 4])
-        for own, w in ((own, weights[own].mean()) for own in groups)
+        (
+            np.r_[np.repeat(GRADES[members], 2), range(4)],
+            np.r_[np.repeat(weights[members], 2), [w] * 4],
+        )
+        for members, w in ((members, weights[members].mean()) for members in groups)
     ]
 
-    def shares(grades, own):
-        found = np.bincount(grades, own, 4)
-        return found / found.sum()
+    def shares(grades, weights):
+        sums = np.bincount(grades, weights, 4)
+        return sums / sums.sum()
 
-    centers = [shares(*each) for each in padded]
+    centers = [shares(*sample) for sample in padded]
     for _ in range(800):
-        rows = [rng.choice(len(g), len(own)) for (g, _), own in zip(padded, groups, strict=True)]
+        rows = [
+            rng.choice(len(g), len(members)) for (g, _), members in zip(padded, groups, strict=True)
+        ]
         deviations = [
-            shares(grades[drawn], own[drawn]) - center
-            for (grades, own), drawn, center in zip(padded, rows, centers, strict=True)
+            shares(grades[sample], sample_weights[sample]) - center
+            for (grades, sample_weights), sample, center in zip(padded, rows, centers, strict=True)
         ]
         figures.append(max(0.5 * np.abs(p - q).sum() for p in deviations for q in deviations))
     parity = metrics.statistical_parity(
@@ -289,13 +297,15 @@ TRUE_SHARES = {
 def test_the_interval_covers_the_true_largest_distance(case):
     shares, sizes = TRUE_SHARES[case]
     truth = max(0.5 * np.abs(np.subtract(p, q)).sum() for p in shares for q in shares)
-    groups, rng, covered = np.repeat(np.arange(len(sizes)), sizes), np.random.default_rng(5), []
+    groups = np.repeat(np.arange(len(sizes)), sizes)
+    rng = np.random.default_rng(5)
+    covered = []
     for seed in range(400):
         labels = np.concatenate(
-            [rng.choice(3, n, p=each) for each, n in zip(shares, sizes, strict=True)]
+            [rng.choice(3, n, p=chances) for chances, n in zip(shares, sizes, strict=True)]
         )
-        found = metrics.statistical_parity(labels, groups, n_bootstrap=300, random_state=seed)
-        covered.append(found.low <= truth <= found.high)
+        result = metrics.statistical_parity(labels, groups, n_bootstrap=300, random_state=seed)
+        covered.append(result.low <= truth <= result.high)
     # Of 400 draws .93 is 1.8 standard deviations below .95.
     assert np.mean(covered) >= 0.93
 
@@ -315,19 +325,20 @@ def test_the_interval_of_a_label_bias_covers_the_true_one(p, q, sizes):
         labels = [*(np.arange(sizes[0]) < i), *(np.arange(sizes[1]) < j), True]
         # The last row is of a third group: it makes the outcome known where nobody else has it.
         groups = [*np.repeat(["a", "b"], sizes), "c"]
-        found = metrics.label_bias(labels, groups, "a", reference="b", return_interval=True)
-        covered += chances[i, j] * (found.low <= q - p <= found.high)
+        result = metrics.label_bias(labels, groups, "a", reference="b", return_interval=True)
+        covered += chances[i, j] * (result.low <= q - p <= result.high)
     assert 0.93 <= covered <= 0.99
 
 
 def test_the_interval_of_a_label_bias_is_newcombes():
     """The example of Newcombe (1998), table II: 56/70 against 48/80, method 10."""
     labels = np.r_[np.arange(70) < 56, np.arange(80) < 48]
-    found = metrics.label_bias(labels, np.repeat(["b", "a"], [70, 80]), "a", return_interval=True)
-    assert [found.low, found.high] == pytest.approx([0.0524, 0.3339], abs=5e-5)
+    result = metrics.label_bias(labels, np.repeat(["b", "a"], [70, 80]), "a", return_interval=True)
+    assert [result.low, result.high] == pytest.approx([0.0524, 0.3339], abs=5e-5)
     # Weights of which each counts three times are those of a third of the rows.
     few = np.r_[np.arange(7) < 5, np.arange(8) < 4]
-    groups, weights = np.repeat(["b", "a"], [7, 8]), np.full(15, 3.0)
+    groups = np.repeat(["b", "a"], [7, 8])
+    weights = np.full(15, 3.0)
     weighted = metrics.label_bias(few, groups, "a", sample_weight=weights, return_interval=True)
     plain = metrics.label_bias(few, groups, "a", return_interval=True)
     assert (weighted.low, weighted.high) == pytest.approx((plain.low, plain.high))
@@ -346,10 +357,8 @@ def test_the_same_seed_gives_the_same_interval():
 
 def test_a_group_of_one_row_has_no_interval():
     rows = [0, 1, 0, 1], ["a", "a", "a", "b"]
-    parity, bias = (
-        metrics.statistical_parity(*rows),
-        metrics.label_bias(*rows, "b", return_interval=True),
-    )
+    parity = metrics.statistical_parity(*rows)
+    bias = metrics.label_bias(*rows, "b", return_interval=True)
     assert (parity.low, parity.high) == (None, None)
     assert bias.high - bias.low > 0.8
     assert not parity.holds(1.0, use_upper_bound=True)
@@ -369,7 +378,8 @@ def test_frame_and_repr():
     assert f"{parity.high:.4g}" in repr(parity)
 
 
-FOUR_LABELS, GROUPS = [0, 1, 1, 0], ["a", "b", "a", "b"]
+FOUR_LABELS = [0, 1, 1, 0]
+GROUPS = ["a", "b", "a", "b"]
 REFUSED = {
     "no such group": ((FOUR_LABELS, GROUPS, "c"), UnknownGroup, r"'c'.*'a', 'b'"),
     "one group": ((FOUR_LABELS, ["a"] * 4, "a"), InvalidInput, "same group, 'a'"),

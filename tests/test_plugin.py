@@ -68,9 +68,9 @@ def data(table, tmp_path):
 
 
 def write_file(frame, path):
-    with sqlite3.connect(path) as opened:
-        frame.to_sql("patients", opened, index=False)
-    opened.close()
+    with sqlite3.connect(path) as connection:
+        frame.to_sql("patients", connection, index=False)
+    connection.close()
     return SqliteTable(str(path), "patients")
 
 
@@ -103,23 +103,25 @@ def test_fit_transform_verify_audit_and_save(table, tmp_path):
     np.testing.assert_allclose(fair.components_[:, 4:], 0, atol=1e-12)
     assert fair.transform(table).shape == (80, 2)
     assert fs.verify(fair, table, "group").holds
-    found = fs.audit(fair, table, "group", folds=5).frame()
-    assert found["expected_error"].notna().all()
+    audit_table = fs.audit(fair, table, "group", folds=5).frame()
+    assert audit_table["expected_error"].notna().all()
     fair.subspace_.save(tmp_path / "model")
     # The file names criterion and restriction, with their settings; the objects are passed again.
     alone = fs.FairSubspace.load(tmp_path / "model")
-    refused = fs.verify(alone, table, "group")
-    assert not refused.holds
-    assert "criterion 'largest_share_lost' of another package" in refused.messages[0]
+    result = fs.verify(alone, table, "group")
+    assert not result.holds
+    assert "criterion 'largest_share_lost' of another package" in result.messages[0]
     assert not alone.certificate.criterion.bounds_largest_loss  # as far as is known
     assert alone.certificate.to_dict()["criterion"] == fair.solution_.to_dict()["criterion"]
     np.testing.assert_array_equal(alone.transform(table), fair.transform(table))
-    loaded = fs.FairSubspace.load(
+    model = fs.FairSubspace.load(
         tmp_path / "model", custom_objects=[LargestShareLost(), FirstFeatures()]
     )
-    assert fs.verify(loaded, table, "group").holds
-    again = fs.audit(loaded, table, "group", folds=5).frame()["expected_error"]
-    assert again.tolist() == found["expected_error"].tolist()[:2]  # PCA is beside the estimator
+    assert fs.verify(model, table, "group").holds
+    again = fs.audit(model, table, "group", folds=5).frame()["expected_error"]
+    assert (
+        again.tolist() == audit_table["expected_error"].tolist()[:2]
+    )  # PCA is compared with the estimator
     half = fs.FairSubspace.load(tmp_path / "model", custom_objects=parts[1:])
     assert not fs.verify(half, table, "group").holds
 
@@ -129,8 +131,8 @@ def test_a_file_that_names_a_module_imports_nothing(table, tmp_path, monkeypatch
     monkeypatch.syspath_prepend(tmp_path)
     fair = FairPCA(2, criterion=PlantedError()).fit(table, sensitive_features="group").subspace_
     fair.save(tmp_path / "model")
-    found = fs.verify(fs.FairSubspace.load(tmp_path / "model"), table, "group")
-    assert not found.holds
+    result = fs.verify(fs.FairSubspace.load(tmp_path / "model"), table, "group")
+    assert not result.holds
     with pytest.raises(InvalidParameter, match="criterion is 'planted:Thing'"):
         FairPCA(2, criterion="planted:Thing").fit(table, sensitive_features="group")
 
@@ -143,31 +145,31 @@ def test_a_report_of_its_criterion(table, tmp_path):
         criterion=LargestShareLost(),
         compare=["error_gap"],
     )
-    printed = facts["verification"]
+    verification = facts["verification"]
     fair = FairPCA(2, criterion=LargestShareLost()).fit(table, sensitive_features="group")
     verified = fs.verify(fair, GroupMoments.from_rows(table, "group"))
     assert verified.holds
     for name in ("objective", "lower_bound"):
-        expected = pytest.approx(printed[name], abs=printed["absolute_tol"])
+        expected = pytest.approx(verification[name], abs=verification["absolute_tol"])
         assert getattr(verified, name) == expected
-    assert "affine" in printed["explanation"][1]
+    assert "affine" in verification["explanation"][1]
     assert "largest share lost" in (tmp_path / "page.html").read_text().replace("_", " ")
 
 
 @pytest.mark.slow
 def test_a_display_stands_in_the_page_and_its_data_among_the_facts(table, tmp_path):
     fair = FairPCA(2).fit(table, sensitive_features="group")
-    made = GroupScree.from_estimator(fair)
+    display = GroupScree.from_estimator(fair)
     facts = fs.write_report(
         *(tmp_path / "page.html", table, "group"),
         n_components=2,
         compare=[],
-        displays=["loadings", made],
+        displays=["loadings", display],
         folds=None,
     )
     assert facts["displays"][1] == {
         "name": "GroupScree",
-        "data": made.frame().to_dict("list"),
+        "data": display.frame().to_dict("list"),
     }
     page = (tmp_path / "page.html").read_text()
     assert page.count("each component holds of") == 1
@@ -209,8 +211,8 @@ def test_displays_that_are_none_are_refused_before_rows_are_read(
 
 
 def shares_lost(basis, matrices):
-    kept = np.einsum("pd,gpq,qd->g", basis, matrices, basis)
-    return 1 - kept / np.trace(matrices, axis1=1, axis2=2)
+    captured = np.einsum("pd,gpq,qd->g", basis, matrices, basis)
+    return 1 - captured / np.trace(matrices, axis1=1, axis2=2)
 
 
 @pytest.mark.parametrize("n_groups", [2, 3, pytest.param(5, marks=pytest.mark.slow)])
@@ -222,7 +224,8 @@ def test_the_criterion_is_solved_to_its_bound_without_a_line_in_any_solver(n_gro
         matrices, weights=np.ones(n_groups), groups=[*"abcde"[:n_groups]]
     )
     fair = FairPCA(3, criterion=LargestShareLost(), center="none").fit_moments(moments)
-    solution, total_variance = fair.solution_, fair.solution_.total_variance
+    solution = fair.solution_
+    total_variance = fair.solution_.total_variance
     largest = shares_lost(fair.components_.T, matrices).max()
     assert solution.objective == pytest.approx(total_variance * largest)
     assert solution.status == "optimal" or n_groups > 2
@@ -234,16 +237,16 @@ def test_the_criterion_is_solved_to_its_bound_without_a_line_in_any_solver(n_gro
 
 @pytest.mark.parametrize("center", ["global", "group", "none"])
 def test_a_criterion_of_ones_own_is_passed_as_an_object(center, moments):
-    own, relative = (
-        FairPCA(2, criterion=each, center=center).fit_moments(moments)
-        for each in (LargestShareLost(), MinimaxError(relative=True))
+    foreign, relative = (
+        FairPCA(2, criterion=criterion, center=center).fit_moments(moments)
+        for criterion in (LargestShareLost(), MinimaxError(relative=True))
     )
-    assert own.solution_.status == "optimal"
-    assert fs.verify(own, moments).holds
+    assert foreign.solution_.status == "optimal"
+    assert fs.verify(foreign, moments).holds
     # It is the relative error, times the variance of all rows.
     traces = np.trace(moments.second_moments(center), axis1=1, axis2=2)
     expected = relative.solution_.objective * (moments.proportions @ traces)
-    assert own.solution_.objective == pytest.approx(expected, rel=1e-7)
+    assert foreign.solution_.objective == pytest.approx(expected, rel=1e-7)
 
 
 def test_a_solver_of_ones_own_is_passed_as_an_object_and_says_what_it_cannot_take(moments):
@@ -411,7 +414,7 @@ def test_concave_scores_of_another_package_are_solved_like_a_grid_of_angles(n_gr
     # The error of a line is the variance along its normal.
     normals = np.stack([-np.sin(angles), np.cos(angles)])
     matrices = moments.second_moments("global")
-    errors = np.array([np.einsum("in,ij,jn->n", normals, each, normals) for each in matrices])
+    errors = np.array([np.einsum("in,ij,jn->n", normals, matrix, normals) for matrix in matrices])
     values = moments.weights / moments.weights.sum() @ errors + np.sqrt(errors).max(axis=0)
     # The value falls with a slope of less than ten on each side of its least.
     assert values.min() - 20 * np.pi / 20_000 < fit.solution_.objective <= values.min() + 1e-9
@@ -429,20 +432,22 @@ def test_a_share_of_variance_within_its_restriction(table):
 def test_few_rows_of_many_features_keep_to_the_first_of_them(monkeypatch):
     """The coordinates in which few rows are solved are no features."""
     monkeypatch.setattr("fairspan.moments.compute.MIN_WIDE_FEATURES", 50)
-    rows, groups = np.random.default_rng(0).standard_normal((24, 60)), np.arange(24) % 2
+    rows = np.random.default_rng(0).standard_normal((24, 60))
+    groups = np.arange(24) % 2
     fair = FairPCA(2, criterion="total_error", restriction=FirstFeatures(5))
     fair.fit(rows, sensitive_features=groups)
     assert not fair.components_[:, 5:].any()
     centered = rows - rows.mean(axis=0)
-    kept = (np.linalg.svd(centered[:, :5])[1][:2] ** 2).sum()
-    expected = ((centered**2).sum() - kept) / 24
+    captured = (np.linalg.svd(centered[:, :5])[1][:2] ** 2).sum()
+    expected = ((centered**2).sum() - captured) / 24
     assert fair.solution_.objective == pytest.approx(expected, rel=1e-9)
     assert fair.solution_.status == "optimal"
     assert fs.verify(fair, rows, groups).holds
 
 
 def test_rows_of_a_new_source_are_fitted_transformed_and_reconstructed(rows, table):
-    X, groups = table.drop(columns="group"), table["group"]
+    X = table.drop(columns="group")
+    groups = table["group"]
     ours = fs.FairPCA(2, scale=True).fit(rows)
     theirs = fs.FairPCA(2, scale=True).fit(X, sensitive_features=groups)
     np.testing.assert_allclose(ours.components_, theirs.components_, atol=1e-9)
@@ -465,15 +470,17 @@ def test_rows_of_a_new_source_are_fitted_in_parts(rows):
 
 def test_rows_of_a_new_source_are_audited_and_verified(rows, table):
     fair = FairPCA(2).fit(rows)
-    ours, theirs = (fs.audit(fair, *each, folds=5).frame() for each in ((rows,), (table, "group")))
+    ours, theirs = (
+        fs.audit(fair, *arguments, folds=5).frame() for arguments in ((rows,), (table, "group"))
+    )
     pd.testing.assert_frame_equal(ours, theirs, rtol=1e-6)
     assert fs.verify(fair, rows).holds
 
 
 @pytest.mark.slow
 def test_rows_of_a_new_source_are_reported(rows, tmp_path):
-    asked = {"n_components": 2, "compare": [], "folds": None}
-    facts = fs.write_report(tmp_path / "page.html", rows, None, **asked)
+    arguments = {"n_components": 2, "compare": [], "folds": None}
+    facts = fs.write_report(tmp_path / "page.html", rows, None, **arguments)
     assert facts["rows"]["n_rows"] == 80
     assert "input_sha256" in json.dumps(facts)
 
@@ -492,9 +499,20 @@ def test_data_that_cannot_be_used(patients, tmp_path):
 
 @pytest.mark.slow
 def test_the_command_line_takes_criterion_restriction_and_solver(run, data, tmp_path):
-    model, told = tmp_path / "model", ("--group", "group", "-d", 2, "--json", "--folds", "none")
+    model = tmp_path / "model"
+    options = ("--group", "group", "-d", 2, "--json", "--folds", "none")
     status, out, error = run(
-        *("fit", data, *told, "-o", model, "--criterion", CRITERION, "--restriction", RESTRICTION),
+        *(
+            "fit",
+            data,
+            *options,
+            "-o",
+            model,
+            "--criterion",
+            CRITERION,
+            "--restriction",
+            RESTRICTION,
+        ),
         *("--restriction-param", "count=4", "--solver", SOLVER, "--solver-param", "n_weights=41"),
     )
     assert status == 0, error
@@ -517,18 +535,19 @@ def test_the_command_line_takes_criterion_restriction_and_solver(run, data, tmp_
 
 @pytest.mark.slow
 def test_the_command_line_reports_with_criterion_and_display(run, data, tmp_path):
-    model, told = tmp_path / "model", ("--group", "group", "-d", 2, "--json", "--folds", "none")
-    status, _, error = run("fit", data, *told, "-o", model, "--criterion", CRITERION)
+    model = tmp_path / "model"
+    options = ("--group", "group", "-d", 2, "--json", "--folds", "none")
+    status, _, error = run("fit", data, *options, "-o", model, "--criterion", CRITERION)
     assert status == 0, error
     status, out, error = run(
-        *("report", data, *told, "--criterion", CRITERION, "--compare", "error_gap"),
+        *("report", data, *options, "--criterion", CRITERION, "--compare", "error_gap"),
         *("--display", DISPLAY, "--model", model, "--custom-object", CRITERION),
     )
     assert status == 0, error
     facts = json.loads(out)
     assert facts["displays"][0]["name"] == "GroupScree"
     assert facts["displays"][0]["data"]["component"] == [1, 2]
-    assert "largest share lost" in [each["name"] for each in facts["models"]]
+    assert "largest share lost" in [model["name"] for model in facts["models"]]
 
 
 @pytest.mark.parametrize(
@@ -554,7 +573,7 @@ def test_parts_that_the_command_line_cannot_use_are_named(
 
 @pytest.fixture
 def hospital(rows, tmp_path, monkeypatch):
-    """A module that names rows: as an object, and as a function that makes it."""
+    """Write a module that names rows: as an object, and as a function that returns it."""
     lines = (
         "from somebody_elses_parts.sqlite_rows import SqliteRows, SqliteTable",
         f"ROWS = SqliteRows.of(SqliteTable({rows.source.path!r}, 'patients'), 'group')",
@@ -569,27 +588,27 @@ def hospital(rows, tmp_path, monkeypatch):
 
 @pytest.mark.usefixtures("hospital")
 @pytest.mark.parametrize(
-    "named", ["hospital_rows:ROWS", pytest.param("hospital_rows:rows", marks=pytest.mark.slow)]
+    "source", ["hospital_rows:ROWS", pytest.param("hospital_rows:rows", marks=pytest.mark.slow)]
 )
-def test_the_command_line_reads_rows_of_a_new_source(run, rows, table, tmp_path, named):
+def test_the_command_line_reads_rows_of_a_new_source(run, rows, table, tmp_path, source):
     model, moments, page = (tmp_path / name for name in ("model", "moments", "page.html"))
-    told = ("-d", 2, "-o", page, "--compare", "error_gap", "--folds", "none")
+    options = ("-d", 2, "-o", page, "--compare", "error_gap", "--folds", "none")
     for words in (
-        ("fit", named, "--exclude", "z", "-d", 2, "-o", model, "--folds", "none"),
-        ("audit", named, "--model", model, "--folds", "none"),
-        ("verify", model, named),
-        ("transform", model, named, "-o", tmp_path / "reduced.csv"),
-        ("moments", named, "-o", moments),
-    ) + (() if named.endswith("ROWS") else (("report", named, *told),)):
+        ("fit", source, "--exclude", "z", "-d", 2, "-o", model, "--folds", "none"),
+        ("audit", source, "--model", model, "--folds", "none"),
+        ("verify", model, source),
+        ("transform", model, source, "-o", tmp_path / "reduced.csv"),
+        ("moments", source, "-o", moments),
+    ) + (() if source.endswith("ROWS") else (("report", source, *options),)):
         status, _, error = run(*words)
         assert status == 0, error
-    loaded = fs.FairSubspace.load(model)
-    assert loaded.feature_names == tuple("uvwxy")
+    subspace = fs.FairSubspace.load(model)
+    assert subspace.feature_names == tuple("uvwxy")
     reduced = pd.read_csv(tmp_path / "reduced.csv").to_numpy()
-    np.testing.assert_allclose(reduced, loaded.transform(table), atol=1e-9)
+    np.testing.assert_allclose(reduced, subspace.transform(table), atol=1e-9)
     expected = GroupMoments.from_rows(rows, None)
     assert GroupMoments.load(moments).to_bytes() == expected.to_bytes()
-    assert not page.exists() or named in page.read_text()
+    assert not page.exists() or source in page.read_text()
 
 
 @pytest.mark.usefixtures("hospital")
@@ -623,7 +642,8 @@ class EqualMeans(Restriction):
 
 def test_means_that_rounding_keeps_apart_are_refused_for_every_restriction():
     rng = np.random.default_rng(0)
-    rows, groups = rng.normal(size=(300, 6)), np.repeat(["a", "b"], 150)
+    rows = rng.normal(size=(300, 6))
+    groups = np.repeat(["a", "b"], 150)
     fair = FairPCA(2, criterion="total_error", restriction=EqualMeans())
     reduced = fair.fit(rows, sensitive_features=groups).transform(rows)
     assert np.allclose(reduced[:150].mean(axis=0), reduced[150:].mean(axis=0))
@@ -641,7 +661,8 @@ class NearlyEqualMeans(EqualMeans):
 
 def test_a_distance_between_means_may_be_allowed_for_any_number_of_groups():
     rng = np.random.default_rng(0)
-    rows, groups = rng.normal(size=(300, 6)), np.repeat(["a", "b", "c"], 100)
+    rows = rng.normal(size=(300, 6))
+    groups = np.repeat(["a", "b", "c"], 100)
     fair = FairPCA(3, criterion="total_error", restriction=NearlyEqualMeans())
     reduced = fair.fit(rows, sensitive_features=groups).transform(rows)
     assert np.allclose(reduced[:100].mean(axis=0), reduced[200:].mean(axis=0))
@@ -702,9 +723,9 @@ def test_a_criterion_that_no_solver_searches_is_refused(criterion, solver, n_gro
     """Not handed to the search of another criterion, whose answer would be wrong."""
     rows = np.random.default_rng(0).normal(size=(30, 4))
     fair = FairPCA(2, criterion=criterion, solver=solver)
-    with pytest.raises(IncompatibleParameters, match="maxima of affine functions") as refused:
+    with pytest.raises(IncompatibleParameters, match="maxima of affine functions") as error:
         fair.fit(rows, sensitive_features=np.arange(30) % n_groups)
-    assert "Solvers that support it" in str(refused.value)
+    assert "Solvers that support it" in str(error.value)
 
 
 @pytest.mark.parametrize(

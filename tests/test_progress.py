@@ -35,7 +35,7 @@ def show_progress_on(terminal):
 
 @pytest.fixture
 def immediate_progress(monkeypatch):
-    """Every change is shown."""
+    """Show every change."""
     monkeypatch.setattr(progress, "_DELAY", 0)
     monkeypatch.setattr(progress, "_INTERVAL", 0)
 
@@ -70,12 +70,12 @@ def test_an_audit_shows_its_parts_and_the_fit_inside_and_leaves_nothing(rows, te
     X, groups = rows
     fair = fs.FairPCA(2).fit(X, sensitive_features=groups)
     with show_progress_on(terminal):
-        found = fs.audit(fair, X, groups, folds=5)
+        result = fs.audit(fair, X, groups, folds=5)
     parts = [line for line in line_texts(terminal) if line.startswith("refitting without each")]
     assert any("| 3/5 [" in line for line in parts), parts
     assert any("fitting minimax loss: 2 eigenproblems" in line for line in parts)
     assert final_lines(terminal) == []
-    assert found.to_dict() == fs.audit(fair, X, groups, folds=5).to_dict()
+    assert result.to_dict() == fs.audit(fair, X, groups, folds=5).to_dict()
 
 
 @pytest.mark.slow
@@ -86,17 +86,17 @@ def test_a_report_names_its_steps(rows, terminal, tmp_path):
         fs.write_report(
             tmp_path / "r.html", X, groups, n_components=2, compare=["minimax_error"], folds=5
         )
-    shown = line_texts(terminal)
-    for what in (
+    lines = line_texts(terminal)
+    for step in (
         "comparing criteria: 1 criteria",
         "refitting without each fold: 5 folds",
         "comparing numbers of dimensions: 6 dimensions",
     ):
-        assert any(what in line for line in shown), what
+        assert any(step in line for line in lines), step
     # One bar, of all steps, which never goes back and has not ended before the page is there.
-    done = [int(re.match(r"making the report: +(\d+)%", line)[1]) for line in shown]
-    assert done == sorted(done)
-    assert 50 < done[-1] < 100
+    percentages = [int(re.match(r"making the report: +(\d+)%", line)[1]) for line in lines]
+    assert percentages == sorted(percentages)
+    assert 50 < percentages[-1] < 100
     assert final_lines(terminal) == []
 
 
@@ -104,16 +104,16 @@ def test_a_report_names_its_steps(rows, terminal, tmp_path):
 @pytest.mark.parametrize(
     "solver",
     [fs.DualNewton(), fs.MultiplicativeWeights(max_iter=20), WeightGrid(31)],
-    ids=lambda each: each.name,
+    ids=lambda solver: solver.name,
 )
 def test_every_solver_is_counted_that_of_another_package_too(rows, terminal, solver):
     X, groups = rows
     some = groups != "c"
     with show_progress_on(terminal):
         fair = fs.FairPCA(2, solver=solver).fit(X[some], sensitive_features=groups[some])
-    shown = re.findall(r"fitting minimax loss: (\d+) eigenproblems", terminal.getvalue())
+    counts = re.findall(r"fitting minimax loss: (\d+) eigenproblems", terminal.getvalue())
     # Of those that the solution counts, some were known before: each group's own.
-    assert int(shown[-1]) >= fair.solution_.n_eigenproblems - 2
+    assert int(counts[-1]) >= fair.solution_.n_eigenproblems - 2
     alone = fs.FairPCA(2, solver=solver).fit(X[some], sensitive_features=groups[some])
     np.testing.assert_array_equal(fair.components_, alone.components_)
 
@@ -227,12 +227,14 @@ def test_a_notebook_shows_the_bar_under_the_cell_and_clears_it():
 
     notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(NOTEBOOK)])
     NotebookClient(notebook, timeout=120, kernel_name="python3").execute()
-    shown = Terminal()
+    terminal = Terminal()
     for output in notebook.cells[0].outputs:
         assert output["output_type"] == "stream"
-        shown.write(output["text"])
-    assert any(re.match(r"fitting minimax loss: \d+ eigenpr", line) for line in line_texts(shown))
-    assert final_lines(shown) == []
+        terminal.write(output["text"])
+    assert any(
+        re.match(r"fitting minimax loss: \d+ eigenpr", line) for line in line_texts(terminal)
+    )
+    assert final_lines(terminal) == []
 
 
 def test_the_line_of_a_log_shows_the_time_of_a_fit_of_unknown_length(rows, monkeypatch, capsys):

@@ -71,9 +71,9 @@ def test_a_finding_about_a_refit(fair_audit):
 
 def test_an_error_about_groups(fair_audit):
     X, groups = harmed_minority()
-    with pytest.raises(UnknownGroup) as raised:
+    with pytest.raises(UnknownGroup) as error:
         fs.audit(fair_audit[0], X, np.where(groups == "few", "new", groups))
-    assert str(raised.value) == (
+    assert str(error.value) == (
         "The rows contain groups that model 'minimax loss' was not fitted on: 'new'. Allowed: its "
         "training groups, 'few', 'many'. Check the group column for misspelled or new values, or "
         "refit with that group."
@@ -124,9 +124,9 @@ PAIR = [np.eye(4), 2 * np.eye(4)]
 )
 def test_an_error_of_a_fit(matrices, settings, message):
     moments = fs.GroupMoments.from_covariances(matrices)
-    with pytest.raises(FairspanError) as raised:
+    with pytest.raises(FairspanError) as error:
         fs.FairPCA(**settings).fit_moments(moments)
-    assert str(raised.value) == message
+    assert str(error.value) == message
 
 
 def test_the_summary_of_a_criterion():
@@ -163,15 +163,15 @@ def test_the_summary_of_a_criterion():
 )
 def test_an_error_about_a_parameter_or_file(call, message):
     X = np.random.default_rng(0).standard_normal((40, 3))
-    with pytest.raises((ValueError, OSError)) as refused:
+    with pytest.raises((ValueError, OSError)) as error:
         call(X, ["a", "b"] * 20)
-    assert str(refused.value) == message
+    assert str(error.value) == message
 
 
 def test_an_error_about_labels_of_two_types():
-    with pytest.raises(InvalidInput) as caught:
+    with pytest.raises(InvalidInput) as error:
         fs.GroupMoments.from_rows(np.eye(3), [1, "1", 1])
-    assert str(caught.value) == (
+    assert str(error.value) == (
         "Group labels mix integer with text (row 2 (index 1): '1'). Allowed: text, numbers or "
         "booleans, one type per attribute. Convert the column to one type, for example with "
         "astype(str)."
@@ -179,27 +179,27 @@ def test_an_error_about_labels_of_two_types():
 
 
 def test_an_error_about_a_column_name():
-    with pytest.raises(InvalidInput) as caught:
+    with pytest.raises(InvalidInput) as error:
         fs.GroupMoments.from_rows(pd.DataFrame(np.eye(2), columns=["x", "y"]), "sex")
-    assert str(caught.value) == (
+    assert str(error.value) == (
         "The table has no column 'sex'. Its columns are 'x', 'y'. Correct the name."
     )
 
 
 def test_a_warning_about_a_group_that_is_dropped():
     rows = pd.DataFrame({"age": [1.0, 2, 4, 3, 2, 1], "pay": [3.0, 1, 2, 5, np.nan, np.nan]})
-    with pytest.warns(FairspanWarning) as caught:
+    with pytest.warns(FairspanWarning) as record:
         fs.GroupMoments.from_rows(rows, list("aabbcc"), on_missing="drop")
-    assert str(caught[0].message) == (
+    assert str(record[0].message) == (
         "Dropping rows with missing values removes all 2 rows of group 'c' (missing: 'pay' in 2 "
         "rows). Exclude these columns to keep the rows."
     )
 
 
 def error_message(kind, call):
-    with pytest.raises(kind) as raised:
+    with pytest.raises(kind) as error:
         call()
-    return str(raised.value)
+    return str(error.value)
 
 
 def test_an_error_about_a_parameter():
@@ -247,15 +247,15 @@ def test_a_warning_about_labels():
     model = fs.FairPCA(1).fit(rows, sensitive_features=[1, 2] * 3)
     with pytest.warns(FairspanWarning) as warned:
         fs.verify(model, rows, ["1", "2"] * 3)
-    assert [str(each.message) for each in warned] == [
+    assert [str(warning.message) for warning in warned] == [
         "Group labels of these rows match those of the model: '1' is 1, '2' is 2."
     ]
 
 
 def test_an_error_about_arguments_of_a_report():
-    with pytest.raises(InvalidInput) as raised:
+    with pytest.raises(InvalidInput) as error:
         fs.write_report("page.html")
-    assert str(raised.value) == (
+    assert str(error.value) == (
         "write_report received neither X nor moments. Allowed: either rows (X and "
         "sensitive_features) or moments. Pass X and sensitive_features to get intervals."
     )

@@ -21,9 +21,9 @@ from fairspan.errors import (
 )
 
 CLASSES = [
-    each
-    for each in vars(errors).values()
-    if isinstance(each, type) and issubclass(each, FairspanError)
+    value
+    for value in vars(errors).values()
+    if isinstance(value, type) and issubclass(value, FairspanError)
 ]
 
 
@@ -34,8 +34,13 @@ def test_every_public_name_is_there(name):
 
 def test_type_checkers_see_every_public_name_where_it_lives():
     tree = ast.parse(Path(fairspan.__file__).read_text(encoding="utf-8"))
-    imports = [each for each in ast.walk(tree) if isinstance(each, ast.ImportFrom)]
-    homes = {name.name: each.module for each in imports for name in each.names if not name.asname}
+    imports = [statement for statement in ast.walk(tree) if isinstance(statement, ast.ImportFrom)]
+    homes = {
+        name.name: statement.module
+        for statement in imports
+        for name in statement.names
+        if not name.asname
+    }
     for name in fairspan.__all__:
         value = getattr(fairspan, name)
         assert getattr(import_module(homes[name]), name) is value
@@ -48,8 +53,8 @@ def test_dir_shows_public_names_alone():
 def test_the_public_errors_are_those_of_the_tree():
     classes = [
         name
-        for name, each in vars(errors).items()
-        if isinstance(each, type) and issubclass(each, FairspanError | FairspanWarning)
+        for name, value in vars(errors).items()
+        if isinstance(value, type) and issubclass(value, FairspanError | FairspanWarning)
     ]
     assert sorted(classes) == errors.__all__
 
@@ -72,8 +77,10 @@ USES = "fairspan; fairspan.GroupMoments; fairspan.FairSubspace; fairspan.audit; 
 )
 def test_importing_loads_nothing_heavy(imported, heavy):
     code = f"import sys, {imported}; print({heavy!r} & set(sys.modules))"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "set()"
+    process = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True
+    )
+    assert process.stdout.strip() == "set()"
 
 
 def test_a_missing_group_is_reported_before_anything_heavy_is_loaded(tmp_path):
@@ -82,11 +89,11 @@ def test_a_missing_group_is_reported_before_anything_heavy_is_loaded(tmp_path):
         "import sys, fairspan.cli; fairspan.cli.run(['audit', 'rows.csv'])\n"
         "print({'numpy', 'pyarrow'} & set(sys.modules))"
     )
-    done = subprocess.run(
+    process = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, cwd=tmp_path
     )
-    assert "group column with --group" in done.stderr
-    assert done.stdout.strip() == "set()"
+    assert "group column with --group" in process.stderr
+    assert process.stdout.strip() == "set()"
 
 
 @pytest.mark.parametrize("kind", CLASSES)
@@ -117,22 +124,22 @@ def test_a_missing_package_names_the_command():
     ],
 )
 def test_warnings_point_at_the_line_of_the_user(call, expected_text):
-    with pytest.warns(FairspanWarning, match=expected_text) as caught:
+    with pytest.warns(FairspanWarning, match=expected_text) as record:
         call()
-    assert caught[0].filename == __file__
+    assert record[0].filename == __file__
 
 
 @pytest.mark.parametrize(
-    ("name", "told"),
+    ("name", "expected_text"),
     [
         ("minmax_loss", "closest.* 'minimax_loss'"),
         ("something else", "criterion is 'something else'"),
     ],
 )
-def test_a_name_that_is_nearly_right_is_named(name, told):
-    with pytest.raises(InvalidParameter, match=told) as refused:
+def test_a_name_that_is_nearly_right_is_named(name, expected_text):
+    with pytest.raises(InvalidParameter, match=expected_text) as error:
         FairPCA(1, criterion=name).fit(np.eye(4), sensitive_features=[*"aabb"])
-    assert ("closest" in told) == ("closest" in str(refused.value))
+    assert ("closest" in expected_text) == ("closest" in str(error.value))
 
 
 def test_a_file_that_is_not_there_is_named_with_what_to_do():

@@ -43,26 +43,26 @@ def errors_by_definition(model, X, groups, offset=0.0):
 def test_models_of_scikit_learn_are_above_the_bound(digits, model):
     X, groups = digits
     model.fit(X)
-    found = rank_bound(model, X, groups)
+    result = rank_bound(model, X, groups)
     offset = model.inverse_transform(np.zeros((1, 4)))
-    np.testing.assert_allclose(found.errors, errors_by_definition(model, X, groups, offset))
-    assert found.n_components == 4
-    assert found.largest_error >= found.bound > 0
+    np.testing.assert_allclose(result.errors, errors_by_definition(model, X, groups, offset))
+    assert result.n_components == 4
+    assert result.largest_error >= result.bound > 0
     # The bound is that of the fair subspace about the same offset, which attains it.
     shifted = GroupMoments.from_rows(X - offset, groups)
     fair = FairPCA(4, criterion=MinimaxError(relative=True), center="none").fit_moments(shifted)
-    assert found.bound == pytest.approx(fair.solution_.objective, rel=1e-6)
-    assert f"below {100 * found.bound:.1f} %" in str(found)
+    assert result.bound == pytest.approx(fair.solution_.objective, rel=1e-6)
+    assert f"below {100 * result.bound:.1f} %" in str(result)
 
 
 def test_the_fair_subspace_attains_it(digits):
     X, groups = digits
     fair = FairPCA(5, criterion="minimax_error").fit(X, sensitive_features=groups)
-    found = rank_bound(fair, X, groups, relative=False)
-    assert found.largest_error == pytest.approx(fair.solution_.objective, rel=1e-9)
-    assert abs(found.excess) <= 1e-6
+    result = rank_bound(fair, X, groups, relative=False)
+    assert result.largest_error == pytest.approx(fair.solution_.objective, rel=1e-9)
+    assert abs(result.excess) <= 1e-6
     errors = reconstruction_error(fair, X, groups)
-    np.testing.assert_allclose(found.errors, list(errors.values()), rtol=1e-9)
+    np.testing.assert_allclose(result.errors, list(errors.values()), rtol=1e-9)
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -73,8 +73,8 @@ def test_random_decoders_with_their_best_codes_are_above_it(digits, seed):
     best = LinearDecoder(lambda rows: np.linalg.lstsq(matrix.T, rows.T, rcond=None)[0].T, matrix)
     positive = LinearDecoder(lambda rows: np.maximum(best.encode(rows), 0), matrix)
     for model in (best, positive):
-        found = rank_bound(model, X, groups)
-        assert found.largest_error > found.bound
+        result = rank_bound(model, X, groups)
+        assert result.largest_error > result.bound
     assert audit(positive, X, groups).models[0].groups[0].observed_error.value > 0
 
 
@@ -84,9 +84,9 @@ def test_weights_count_and_standardized_units_are_those_of_the_model(digits):
     weights = np.arange(len(X)) % 3
     pipeline = make_pipeline(StandardScaler(), PCA(3)).fit(X)
     weighted = rank_bound(pipeline, X, groups, sample_weight=weights)
-    repeated = rank_bound(pipeline, np.repeat(X, weights, axis=0), np.repeat(groups, weights))
-    np.testing.assert_allclose(weighted.errors, repeated.errors, rtol=1e-9)
-    assert weighted.bound == pytest.approx(repeated.bound, rel=1e-6)
+    unweighted = rank_bound(pipeline, np.repeat(X, weights, axis=0), np.repeat(groups, weights))
+    np.testing.assert_allclose(weighted.errors, unweighted.errors, rtol=1e-9)
+    assert weighted.bound == pytest.approx(unweighted.bound, rel=1e-6)
     scaled = rank_bound(PCA(3).fit(pipeline[0].transform(X)), pipeline[0].transform(X), groups)
     np.testing.assert_allclose(rank_bound(pipeline, X, groups).errors, scaled.errors, rtol=1e-9)
 
@@ -105,9 +105,9 @@ def test_other_decoders_and_centers_are_refused(digits):
 
     with pytest.raises(IncompatibleParameters, match="not linear"):
         rank_bound(Squares(), X, groups)
-    own = FairPCA(3, center="group").fit(X, sensitive_features=groups)
+    by_group = FairPCA(3, center="group").fit(X, sensitive_features=groups)
     with pytest.raises(IncompatibleParameters, match="mean of each group"):
-        rank_bound(own, X, groups)
+        rank_bound(by_group, X, groups)
 
 
 def test_decoders_that_are_linear_at_random_codes_only_are_refused():

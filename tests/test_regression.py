@@ -29,18 +29,18 @@ def design(name):
     deviations = others - others.mean(axis=0)
     scale = np.where(others.std(axis=0) > 0, others.std(axis=0), 1)
     # What is left of each column after those before it, as a share of its deviation.
-    left = np.abs(np.diag(np.linalg.qr(deviations / scale)[1])) / np.sqrt(len(others))
-    return others[:, left > 1e-6], rows.X[:, y], rows.groups
+    independent_share = np.abs(np.diag(np.linalg.qr(deviations / scale)[1])) / np.sqrt(len(others))
+    return others[:, independent_share > 1e-6], rows.X[:, y], rows.groups
 
 
 def moments_of(X, y, groups, weights=None):
-    """The target in between, so that positions are put to the test."""
+    """Return moments with the target in the middle, so that positions are tested."""
     return GroupMoments.from_rows(np.column_stack([X[:, :2], y, X[:, 2:]]), groups, weights)
 
 
-def assert_close(found, expected, rtol=1e-9):
-    """Relative to the size of each figure."""
-    np.testing.assert_allclose(found, expected, rtol=rtol)
+def assert_close(actual, expected, rtol=1e-9):
+    """Compare relative to the size of each figure."""
+    np.testing.assert_allclose(actual, expected, rtol=rtol)
 
 
 @pytest.mark.slow
@@ -92,9 +92,9 @@ def fit_model(X, y, groups, weights=None):
     return regression.least_squares(moments_of(X, y, groups, weights), 2)
 
 
-def assert_same(found, expected, names=("coefficients", "covariance", "group_errors"), rtol=1e-9):
+def assert_same(actual, expected, names=("coefficients", "covariance", "group_errors"), rtol=1e-9):
     for name in names:
-        assert_close(getattr(found, name), getattr(expected, name), rtol)
+        assert_close(getattr(actual, name), getattr(expected, name), rtol)
 
 
 @pytest.mark.slow
@@ -119,18 +119,19 @@ def test_integer_weights_repeat_rows_but_add_no_degrees_of_freedom():
     X, y, groups = small()
     weights = np.random.default_rng(1).integers(0, 4, len(y))
     weighted = fit_model(X, y, groups, weights)
-    repeated = fit_model(*(each.repeat(weights, axis=0) for each in (X, y, groups)))
-    assert_same(weighted, repeated, ("coefficients", "group_errors"))
-    assert (weighted.n_rows, repeated.n_rows) == ((weights > 0).sum(), weights.sum())
-    ratio = repeated.degrees_of_freedom / weighted.degrees_of_freedom
-    assert_close(weighted.covariance, repeated.covariance * ratio)
+    unweighted = fit_model(*(values.repeat(weights, axis=0) for values in (X, y, groups)))
+    assert_same(weighted, unweighted, ("coefficients", "group_errors"))
+    assert (weighted.n_rows, unweighted.n_rows) == ((weights > 0).sum(), weights.sum())
+    ratio = unweighted.degrees_of_freedom / weighted.degrees_of_freedom
+    assert_close(weighted.covariance, unweighted.covariance * ratio)
 
 
 def test_large_offsets_cost_only_what_rounding_the_rows_does():
     X, y, groups = small()
     # On a grid on which float64 holds the rows with their offsets exactly.
     X, y = np.round(X * 2**20) / 2**20, np.round(y * 2**20) / 2**20
-    plain, far = fit_model(X, y, groups), fit_model(X + 1e6, y - 1e6, groups)
+    plain = fit_model(X, y, groups)
+    far = fit_model(X + 1e6, y - 1e6, groups)
     # The groups' means, near 1e6, are rounded to 1e-10.
     assert_same(far, plain, ("coefficients", "standard_errors", "group_errors"), rtol=1e-8)
     np.testing.assert_allclose(far.predict(X + 1e6) + 1e6, plain.predict(X), rtol=1e-6, atol=1e-6)
@@ -204,8 +205,8 @@ def test_models_are_matched_by_name():
     X, y, groups = small()
     frame = pd.DataFrame(X, columns=list("uvwx"))
     moments = GroupMoments.from_rows(frame.assign(y=y), groups)
-    turned = PCA(2).fit(frame[list("xwvu")])
-    fit = regression.principal_component_regression(moments, "y", turned)
+    reordered = PCA(2).fit(frame[list("xwvu")])
+    fit = regression.principal_component_regression(moments, "y", reordered)
     straight = regression.principal_component_regression(moments, "y", PCA(2).fit(X))
     assert_same(fit, straight, ("coefficients", "component_intercept"))
     assert_close(fit.predict(frame), straight.predict(X))
@@ -267,7 +268,7 @@ NUMBERS = np.random.default_rng(3).normal(size=(20, 3))
 
 @pytest.fixture(scope="module")
 def moments_by_name():
-    """Rows by name: moments of a frame, of an array, and of one column."""
+    """Return moments of a frame, of an array, and of one column, by name."""
     frame = pd.DataFrame(NUMBERS, columns=["u", "v", "y"]).assign(still=1.0)
     labels = ["a", "b"] * 10
     return {
@@ -315,7 +316,8 @@ def test_bad_subspaces(moments_by_name):
 
 def draw_uneven_groups(seed, sizes=(30, 70, 100), deviations=(1.0, 2.0, 4.0)):
     """Rows of three groups with other variances about one regression, and sampling weights."""
-    rng, groups = np.random.default_rng(seed), np.repeat([0, 1, 2], sizes)
+    rng = np.random.default_rng(seed)
+    groups = np.repeat([0, 1, 2], sizes)
     X = rng.normal(size=(len(groups), 3)) * [1, 5, 0.1] + [0, 100, 3] + groups[:, None]
     y = X @ [1, 2, 3] + rng.normal(size=len(groups)) * np.array(deviations)[groups]
     return X, y, groups, rng
@@ -331,35 +333,36 @@ def test_variances_by_group_are_those_of_the_rows(is_weighted):
     residuals = y - A @ inverse @ A.T @ (w * y)
     spread = np.zeros((4, 4))
     for group in range(3):
-        own = groups == group
-        of_group = A[own].T @ (A[own] * w[own, None])
-        freedom = own.sum() - np.trace(inverse @ of_group)
-        spread += (w[own] * residuals[own] ** 2).sum() / freedom * of_group
+        in_group = groups == group
+        of_group = A[in_group].T @ (A[in_group] * w[in_group, None])
+        freedom = in_group.sum() - np.trace(inverse @ of_group)
+        spread += (w[in_group] * residuals[in_group] ** 2).sum() / freedom * of_group
     np.testing.assert_allclose(fit.covariance, inverse @ spread @ inverse, rtol=1e-8)
     # On all components the same, in their coordinates.
     axes = np.linalg.qr(rng.normal(size=(3, 3)))[0]
-    turned = regression.principal_component_regression(
+    in_components = regression.principal_component_regression(
         moments_of(X, y, groups, w), 2, axes, variance="by_group"
     )
-    np.testing.assert_allclose(turned.covariance, fit.covariance, rtol=1e-7)
+    np.testing.assert_allclose(in_components.covariance, fit.covariance, rtol=1e-7)
     expected = axes @ fit.covariance[:3, :3] @ axes.T
-    np.testing.assert_allclose(turned.component_covariance, expected, rtol=1e-7, atol=1e-12)
+    np.testing.assert_allclose(in_components.component_covariance, expected, rtol=1e-7, atol=1e-12)
 
 
 def test_blocks_give_the_jackknifes_covariance():
     from sklearn.linear_model import LinearRegression
 
     X, y, groups, rng = draw_uneven_groups(1)
-    w, block = rng.random(200) + 0.2, np.arange(200) % 20
+    w = rng.random(200) + 0.2
+    block = np.arange(200) % 20
     blocks = [moments_of(X[b], y[b], groups[b], w[b]) for b in (block == i for i in range(20))]
     fit = regression.least_squares(blocks, 2)
-    whole = regression.least_squares(moments_of(X, y, groups, w), 2)
-    np.testing.assert_allclose(fit.coefficients, whole.coefficients, rtol=1e-9)
-    each = []
+    all_rows = regression.least_squares(moments_of(X, y, groups, w), 2)
+    np.testing.assert_allclose(fit.coefficients, all_rows.coefficients, rtol=1e-9)
+    replicates = []
     for i in range(20):
         model = LinearRegression().fit(X[block != i], y[block != i], w[block != i])
-        each.append([*model.coef_, model.intercept_])
-    off = np.array(each) - np.mean(each, axis=0)
+        replicates.append([*model.coef_, model.intercept_])
+    off = np.array(replicates) - np.mean(replicates, axis=0)
     np.testing.assert_allclose(fit.covariance, 19 / 20 * off.T @ off, rtol=1e-6)
 
 
@@ -380,12 +383,13 @@ def test_intervals_of_variances_by_group_cover():
     """The group that varies most has the fewest rows: the pooled variance covers too little."""
     covered = {"pooled": [], "by_group": []}
     for seed in range(400):
-        rng, groups = np.random.default_rng(seed), np.repeat([0, 1, 2], [40, 200, 400])
+        rng = np.random.default_rng(seed)
+        groups = np.repeat([0, 1, 2], [40, 200, 400])
         X = rng.normal(size=(640, 2)) * np.where(groups == 0, 3.0, 1.0)[:, None]
         y = X @ [1, 2] + rng.normal(size=640) * np.array([8.0, 2.0, 1.0])[groups]
         moments = moments_of(X, y, groups)
-        for variance, found in covered.items():
+        for variance, hits in covered.items():
             fit = regression.least_squares(moments, 2, variance=variance)
-            found.append(np.abs(fit.coefficients - [1, 2]) <= 1.96 * fit.standard_errors)
+            hits.append(np.abs(fit.coefficients - [1, 2]) <= 1.96 * fit.standard_errors)
     assert np.mean(covered["pooled"]) <= 0.8
     assert np.mean(covered["by_group"]) >= 0.92

@@ -24,9 +24,9 @@ def test_the_version_is_the_same_everywhere():
 def test_the_conda_recipe_needs_what_the_wheel_needs():
     recipe = (ROOT / "conda" / "meta.yaml").read_text()
     run = recipe.split("  run:\n")[1].split("\n\n")[0]
-    needed = {line.strip(" -").replace(" ", "") for line in run.splitlines()}
+    requirements = {line.strip(" -").replace(" ", "") for line in run.splitlines()}
     python = f"python{PROJECT['requires-python']}"
-    assert needed == {python, *PROJECT["dependencies"]}
+    assert requirements == {python, *PROJECT["dependencies"]}
 
 
 def test_every_extra_but_spark_is_tried_before_a_release():

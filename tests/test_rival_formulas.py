@@ -78,7 +78,8 @@ def test_oblique_mean_parity_is_pca_after_leace(constant):
 @pytest.mark.parametrize(("p", "n"), [(8, 300), (20, 60), (30, 12)])
 def test_oblique_mean_parity_of_full_rank_is_leace(p, n):
     rng = np.random.default_rng(p)
-    X, group = rng.normal(size=(n, p)) @ rng.normal(size=(p, p)), np.arange(n) % 2
+    X = rng.normal(size=(n, p)) @ rng.normal(size=(p, p))
+    group = np.arange(n) % 2
     new_rows = rng.normal(size=(40, p))
     mean = X.mean(axis=0)
     covariance = (X - mean).T @ (group - 0.5) / n

@@ -41,7 +41,8 @@ SETTINGS = {
 @pytest.mark.parametrize("settings", SETTINGS.values(), ids=SETTINGS)
 def test_figures_and_certificate_are_those_without_rotation(settings):
     X, groups = make_rows()
-    plain, rotated = fit(None, **settings), fit("varimax", **settings)
+    plain = fit(None, **settings)
+    rotated = fit("varimax", **settings)
     np.testing.assert_allclose(
         rotated.subspace_.decoder @ rotated.subspace_.encoder,
         plain.subspace_.decoder @ plain.subspace_.encoder,
@@ -60,8 +61,9 @@ def test_figures_and_certificate_are_those_without_rotation(settings):
 
 
 def test_rotated_components_depend_on_fewer_features():
-    plain, rotated = fit(None), fit("varimax")
-    large = {name: np.abs(each.components_) > 0.2 for name, each in (("p", plain), ("r", rotated))}
+    plain = fit(None)
+    rotated = fit("varimax")
+    large = {name: np.abs(fair.components_) > 0.2 for name, fair in (("p", plain), ("r", rotated))}
     assert large["r"].sum() < large["p"].sum()
     # The features of each of the three factors make up one component.
     blocks = [set(np.flatnonzero(row)) for row in large["r"]]
@@ -79,7 +81,8 @@ def test_order_and_signs_are_fixed_by_variances_and_largest_loadings():
 
 
 def test_the_subspace_is_rotated_like_the_estimator():
-    plain, rotated = fit(None), fit("varimax")
+    plain = fit(None)
+    rotated = fit("varimax")
     subspace = plain.subspace_.rotate("varimax")
     products = np.abs(subspace.components @ rotated.components_.T)
     np.testing.assert_allclose(np.sort(products, axis=None)[-3:], 1, atol=1e-9)
@@ -94,18 +97,19 @@ def test_a_rotated_model_is_saved_and_audited(tmp_path):
     rotated = fit("varimax")
     path = tmp_path / "rotated.model"
     rotated.subspace_.save(path)
-    loaded = fs.load(path)
-    np.testing.assert_array_equal(loaded.components, rotated.components_)
-    np.testing.assert_array_equal(loaded.transform(X), rotated.transform(X))
-    assert fs.verify(loaded, X, groups).holds
+    subspace = fs.load(path)
+    np.testing.assert_array_equal(subspace.components, rotated.components_)
+    np.testing.assert_array_equal(subspace.transform(X), rotated.transform(X))
+    assert fs.verify(subspace, X, groups).holds
     figures = ["observed_error", "expected_error", "expected_loss_low", "expected_loss_high"]
-    plain_audit, audit = (fs.audit({"m": each}, X, groups) for each in (fit(None), rotated))
-    first, second = (each.frame()[figures].to_numpy() for each in (plain_audit, audit))
+    plain_audit, audit = (fs.audit({"m": fair}, X, groups) for fair in (fit(None), rotated))
+    first, second = (result.frame()[figures].to_numpy() for result in (plain_audit, audit))
     np.testing.assert_allclose(second, first, rtol=1e-7, atol=1e-9)
 
 
 def test_covariance_is_that_without_rotation():
-    plain, rotated = fit(None), fit("varimax")
+    plain = fit(None)
+    rotated = fit("varimax")
     np.testing.assert_allclose(rotated.get_covariance(), plain.get_covariance(), atol=1e-9)
     assert rotated.noise_variance_ == pytest.approx(plain.noise_variance_, rel=1e-9)
 
@@ -136,5 +140,5 @@ def test_unknown_rotations_are_refused():
 
 def test_the_rotation_is_a_parameter_of_the_estimator():
     assert fs.FairPCA().get_params()["rotation"] is None
-    copied = clone(fs.FairPCA(2, rotation="varimax"))
-    assert copied.rotation == "varimax"
+    copy = clone(fs.FairPCA(2, rotation="varimax"))
+    assert copy.rotation == "varimax"

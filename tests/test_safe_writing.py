@@ -42,7 +42,8 @@ def test_permissions_are_kept_and_new_files_get_the_usual_ones(tmp_path, mode):
 @pytest.mark.parametrize("existing", [True, False])
 def test_a_link_stays_and_its_target_is_replaced(tmp_path, existing):
     (tmp_path / "there").mkdir()
-    target, link = tmp_path / "there" / "model", tmp_path / "current"
+    target = tmp_path / "there" / "model"
+    link = tmp_path / "current"
     if existing:
         target.write_bytes(b"before")
     link.symlink_to(target)
@@ -91,7 +92,8 @@ def test_a_race_of_some_processes(tmp_path, n_processes, how_often):
 
 @pytest.mark.parametrize("n_kills", mark_most_long([3, 200], 2))
 def test_killed_writers_leave_the_old_file_and_nothing_for_long(tmp_path, n_kills):
-    path, others = tmp_path / "out", [".out.txt", f".other.{'0' * 16}.tmp"]
+    path = tmp_path / "out"
+    others = [".out.txt", f".other.{'0' * 16}.tmp"]
     for name in others:
         (tmp_path / name).touch()
     save(path, 0)
@@ -99,8 +101,8 @@ def test_killed_writers_leave_the_old_file_and_nothing_for_long(tmp_path, n_kill
         kill_after(path, number, 0.02 * (number % 4))
         check_complete(path)
     (tmp_path / f".out.{'0' * 16}.tmp").touch()
-    for each in tmp_path.iterdir():
-        os.utime(each, (0, 0))
+    for file in tmp_path.iterdir():
+        os.utime(file, (0, 0))
     save(path, 0)
     assert file_names(tmp_path) == sorted(["out", *others])
 
@@ -109,9 +111,9 @@ def test_models_are_read_from_ordinary_files_alone(tmp_path):
     os.mkfifo(tmp_path / "pipe")
     (tmp_path / "zero").symlink_to("/dev/zero")
     for name in ("pipe", "zero", "."):
-        for read in (FairSubspace.load, GroupMoments.load):
+        for load in (FairSubspace.load, GroupMoments.load):
             with pytest.raises(ValueError, match="a folder, a pipe or a device"):
-                read(tmp_path / name)
+                load(tmp_path / name)
 
 
 @pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="needs a list of open files")

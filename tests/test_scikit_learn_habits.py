@@ -57,11 +57,12 @@ def test_the_covariance_of_a_fair_fit_is_that_of_its_model(settings):
     fair = fit_model(**settings)
     moments = fair.moments_ if fair.scale_ is None else fair.moments_.divided_by(fair.scale_)
     pooled = np.tensordot(moments.proportions, moments.second_moments(fair.center), axes=1)
-    within, covariance = fair.components_, fair.get_covariance()
+    within = fair.components_
+    covariance = fair.get_covariance()
     outside = np.linalg.svd(within)[2][2:]
     rounding = 1e-12 * np.trace(pooled)
-    kept = within @ covariance @ within.T
-    np.testing.assert_allclose(kept, within @ pooled @ within.T, atol=rounding)
+    inner_covariance = within @ covariance @ within.T
+    np.testing.assert_allclose(inner_covariance, within @ pooled @ within.T, atol=rounding)
     noise = np.trace(outside @ pooled @ outside.T) / 3
     assert fair.noise_variance_ == pytest.approx(noise)
     np.testing.assert_allclose(outside @ covariance @ outside.T, noise * np.eye(3), atol=rounding)
@@ -70,7 +71,8 @@ def test_the_covariance_of_a_fair_fit_is_that_of_its_model(settings):
 
 
 def test_whitened_coordinates_have_variance_one_and_change_no_figure():
-    plain, white = fit_model(), fit_model(whiten=True)
+    plain = fit_model()
+    white = fit_model(whiten=True)
     np.testing.assert_allclose(np.cov(white.transform(X).T, ddof=0), np.eye(2), atol=1e-10)
     np.testing.assert_array_equal(white.group_errors_, plain.group_errors_)
     np.testing.assert_allclose(
@@ -78,7 +80,7 @@ def test_whitened_coordinates_have_variance_one_and_change_no_figure():
     )
     assert fs.verify(white, X, ROWS.labels).holds
     records = [
-        fs.audit({"it": each}, X, ROWS.labels, folds=None).to_records() for each in (plain, white)
+        fs.audit({"it": fair}, X, ROWS.labels, folds=None).to_records() for fair in (plain, white)
     ]
     assert records[0] == records[1]
     nested = fit_model(nested=True, whiten=True)
@@ -106,10 +108,10 @@ def test_whitening_wherever_rows_lie(kind):
         reduced = reduced.compute()
     else:
         xp = pytest.importorskip("array_api_strict")
-        there = white.transform(xp.asarray(X))
-        reduced = np.asarray(there)
+        xp_reduced = white.transform(xp.asarray(X))
+        reduced = np.asarray(xp_reduced)
         np.testing.assert_allclose(
-            np.asarray(white.inverse_transform(there)), white.inverse_transform(expected)
+            np.asarray(white.inverse_transform(xp_reduced)), white.inverse_transform(expected)
         )
     np.testing.assert_allclose(reduced, expected)
 
@@ -136,13 +138,13 @@ def test_output_has_the_precision_of_the_rows(kind, dtype):
     }[kind]
     groups = "team" if "group" in kind else ROWS.labels
     fair = fs.FairPCA(2).fit(rows, sensitive_features=groups)
-    wanted = np.float32 if dtype == np.float32 else np.float64
+    precision = np.float32 if dtype == np.float32 else np.float64
     subspace = fs.FairSubspace.from_model(fair)
-    for each in (fair, subspace):
-        reduced = each.transform(rows)
-        assert reduced.dtype == wanted
-        assert each.inverse_transform(reduced).dtype == wanted
-    assert fair.set_output(transform="pandas").transform(rows).dtypes.unique() == [wanted]
+    for reducer in (fair, subspace):
+        reduced = reducer.transform(rows)
+        assert reduced.dtype == precision
+        assert reducer.inverse_transform(reduced).dtype == precision
+    assert fair.set_output(transform="pandas").transform(rows).dtypes.unique() == [precision]
 
 
 def test_one_wide_column_makes_double_precision():

@@ -19,10 +19,10 @@ def fit(n_components, rows=ROWS, **settings):
 
 def minimum_share(model, rows):
     """Return the smallest share of a group's variance that a model captures, from the rows."""
-    lost = rows.X - model.inverse_transform(model.transform(rows.X))
-    own = rows.X - rows.X.mean(axis=0)
+    residual = rows.X - model.inverse_transform(model.transform(rows.X))
+    centered = rows.X - rows.X.mean(axis=0)
     of_groups = [np.array(rows.labels) == label for label in model.groups_]
-    return min(1 - (lost[of] ** 2).sum() / (own[of] ** 2).sum() for of in of_groups)
+    return min(1 - (residual[of] ** 2).sum() / (centered[of] ** 2).sum() for of in of_groups)
 
 
 SETTINGS = {
@@ -51,13 +51,13 @@ def test_the_smallest_dimension_is_found(case, share):
             shares[d] = minimum_share(fit(d, **settings), ROWS)
         except IncompatibleParameters:  # more components than the restriction leaves
             continue
-    enough = [d for d, kept in shares.items() if kept >= share]
+    enough = [d for d, captured in shares.items() if captured >= share]
     if not enough:
         with pytest.raises(IncompatibleParameters, match="Allowed: at most") as error:
             fit(share, **settings)
-        told = float(str(error.value).split("at most ")[1].split(",")[0])
-        assert told == pytest.approx(max(shares.values()), abs=2e-6)
-        fit(told, **settings)
+        feasible_share = float(str(error.value).split("at most ")[1].split(",")[0])
+        assert feasible_share == pytest.approx(max(shares.values()), abs=2e-6)
+        fit(feasible_share, **settings)
         return
     model = fit(share, **settings)
     assert model.n_components_ == min(enough)
@@ -69,8 +69,8 @@ def test_the_smallest_dimension_is_found(case, share):
 def test_the_refusal_of_an_infeasible_fraction_names_the_feasible_one():
     """Seven components leave the means no direction in which to come closer; six keep .679."""
     settings = SETTINGS["near means"]
-    kept = minimum_share(fit(6, **settings), ROWS)
-    with pytest.raises(IncompatibleParameters, match=f"Allowed: at most {kept:.4f}"):
+    feasible_share = minimum_share(fit(6, **settings), ROWS)
+    with pytest.raises(IncompatibleParameters, match=f"Allowed: at most {feasible_share:.4f}"):
         fit(0.99, **settings)
 
 

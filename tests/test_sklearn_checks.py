@@ -86,8 +86,8 @@ def checks_of(estimator):
     """Yield the names and the calls that scikit-learn's parametrize_with_checks runs."""
     from sklearn.utils.estimator_checks import estimator_checks_generator
 
-    for each, check in estimator_checks_generator(estimator):
-        yield getattr(check, "func", check).__name__, partial(check, each)
+    for checked_estimator, check in estimator_checks_generator(estimator):
+        yield getattr(check, "func", check).__name__, partial(check, checked_estimator)
 
 
 @pytest.mark.slow
@@ -116,9 +116,10 @@ def test_default_checks_fail_only_for_missing_groups():
             continue
         with pytest.raises(Exception) as failure:  # noqa: PT011 - the cause is looked for below
             check()
-        causes, error = [], failure.value
+        causes = []
+        error = failure.value
         while error is not None:
             causes.append(error)
             error = error.__cause__ or error.__context__
-        missing = [each for each in causes if isinstance(each, InvalidInput)]
-        assert any("sensitive_features is missing" in str(each) for each in missing), name
+        missing = [error for error in causes if isinstance(error, InvalidInput)]
+        assert any("sensitive_features is missing" in str(error) for error in missing), name

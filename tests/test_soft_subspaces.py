@@ -25,8 +25,8 @@ ERRORS = np.array([((part - part @ P_STAR) ** 2).sum(axis=1).mean() for part in 
 
 
 def test_the_error_of_rows_is_that_of_their_moments():
-    left = np.eye(5) - (U[:, :3] * LB) @ U[:, :3].T
-    by_moments = [np.vdot(part.T @ part / len(part), left) for part in PARTS]
+    residual_map = np.eye(5) - (U[:, :3] * LB) @ U[:, :3].T
+    by_moments = [np.vdot(part.T @ part / len(part), residual_map) for part in PARTS]
     np.testing.assert_allclose(ERRORS, by_moments)
 
 
@@ -41,17 +41,17 @@ def test_transform_and_back_is_the_soft_projection():
 
 
 def test_metrics_and_audit_judge_what_it_reconstructs():
-    found = metrics.reconstruction_error(SOFT, ROWS.X, ROWS.labels)
-    np.testing.assert_allclose(list(found.values()), ERRORS)
+    errors = metrics.reconstruction_error(SOFT, ROWS.X, ROWS.labels)
+    np.testing.assert_allclose(list(errors.values()), ERRORS)
     best = [(np.linalg.svd(part, compute_uv=False)[2:] ** 2).sum() / 30 for part in PARTS]
     losses = metrics.excess_loss(SOFT, ROWS.X, ROWS.labels)
     np.testing.assert_allclose(list(losses.values()), np.maximum(ERRORS - best, 0))
-    judged = audit({"soft": SOFT}, ROWS.X, ROWS.labels).models[0]
-    assert judged.n_components == 2
-    np.testing.assert_allclose([each.observed_error.value for each in judged.groups], ERRORS)
+    model_audit = audit({"soft": SOFT}, ROWS.X, ROWS.labels).models[0]
+    assert model_audit.n_components == 2
+    np.testing.assert_allclose([group.observed_error.value for group in model_audit.groups], ERRORS)
     assert all(
-        each.observed_error.low < each.observed_error.value < each.observed_error.high
-        for each in judged.groups
+        group.observed_error.low < group.observed_error.value < group.observed_error.high
+        for group in model_audit.groups
     )
 
 
@@ -81,7 +81,7 @@ def test_a_bare_array_is_no_soft_projection():
 
 
 def soft_fit(monkeypatch, basis, **settings):
-    """A fit whose solver answers with this soft projection."""
+    """Fit with a solver that returns this soft projection."""
 
     def solve(self, problem, tol, random_state=None):
         assert problem.allow_extra
@@ -109,8 +109,8 @@ def test_the_estimator_carries_it(monkeypatch):
     assert len(model.get_feature_names_out()) == 3
     np.testing.assert_allclose(model.group_errors_, ERRORS)
     traces = [(part**2).sum() / 30 for part in PARTS]
-    kept = model.group_explained_variance_ratio_.sum(axis=1)
-    np.testing.assert_allclose(kept, 1 - ERRORS / traces)
+    ratios = model.group_explained_variance_ratio_.sum(axis=1)
+    np.testing.assert_allclose(ratios, 1 - ERRORS / traces)
     total = model.explained_variance_ratio_.sum()
     assert total == pytest.approx(1 - ERRORS.sum() / sum(traces))
     assert model.solution_.objective == pytest.approx(model.group_errors_.max())
@@ -125,7 +125,7 @@ def test_an_audit_adds_pca_of_the_same_dimension(monkeypatch):
     assert (soft.n_components, pca.n_components) == (2, 2)
     assert soft.in_sample
     np.testing.assert_allclose(
-        [each.observed_loss for each in soft.groups], model.group_losses_, atol=1e-9
+        [group.observed_loss for group in soft.groups], model.group_losses_, atol=1e-9
     )
 
 
@@ -138,5 +138,5 @@ def test_soft_projections_are_mapped_back_from_a_restriction(monkeypatch):
     assert np.abs(gap).max() <= 1e-10
     assert model.subspace_.dimension == 2
     scores = model.score_samples(ROWS.X)
-    by_group = [-scores[ROWS.labels == each].mean() for each in "ab"]
+    by_group = [-scores[ROWS.labels == label].mean() for label in "ab"]
     np.testing.assert_allclose(model.group_errors_, by_group)

@@ -1,4 +1,4 @@
-"""Fits, audits and reduced rows of sparse matrices: those of the same rows with all their zeros."""
+"""Fits, audits and reduced rows of sparse matrices agree with those of dense ones."""
 
 import dataclasses
 import json
@@ -59,14 +59,14 @@ def topics(seed=0, n=400, p=40, groups=("a", "b"), share=0.15):
 
 @pytest.fixture
 def low_dense_limit(monkeypatch):
-    """Few features are treated as many."""
+    """Treat few features as many."""
     monkeypatch.setattr("fairspan.moments.compute.MAX_DENSE_FEATURES", 5)
 
 
 def fit_both(X, labels, weights=None, *, d=3, kind=scipy.sparse.csr_array, **settings):
-    """The fit of sparse rows, and that of the same rows with all their zeros."""
-    given = {"sensitive_features": labels, "sample_weight": weights}
-    return [FairPCA(d, **settings).fit(rows, **given) for rows in (kind(X), X)]
+    """Fit sparse rows, and the same rows with all their zeros."""
+    arguments = {"sensitive_features": labels, "sample_weight": weights}
+    return [FairPCA(d, **settings).fit(rows, **arguments) for rows in (kind(X), X)]
 
 
 def assert_same_fit(sparse, dense, *, status="estimated"):
@@ -102,23 +102,23 @@ def test_every_criterion(criterion, seed):
 
 
 def same_refusal(X, labels, expected_text, fair):
-    """The error of sparse rows, which is that of all their numbers."""
-    told = []
+    """Return the message for sparse rows, which is that for dense ones."""
+    errors = []
     for rows in (X, scipy.sparse.csr_array(X)):
         with pytest.raises(IncompatibleParameters, match=expected_text) as error:
             fair.fit(rows, sensitive_features=labels)
-        told.append(error.value)
-    assert told[0].args[0] == told[1].args[0]
-    return str(told[1])
+        errors.append(error.value)
+    assert errors[0].args[0] == errors[1].args[0]
+    return str(errors[1])
 
 
 @pytest.mark.usefixtures("low_dense_limit")
 def test_equal_errors_that_are_out_of_reach_tell_the_least_gap():
     X, labels, _ = topics()
     X[labels == "b"] *= 3
-    refused = "no subspace of 2 dimensions"
-    told = same_refusal(X, labels, refused, FairPCA(2, criterion="equal_error"))
-    assert "restriction" not in told
+    expected_text = "no subspace of 2 dimensions"
+    message = same_refusal(X, labels, expected_text, FairPCA(2, criterion="equal_error"))
+    assert "restriction" not in message
 
 
 @pytest.mark.usefixtures("low_dense_limit")
@@ -146,8 +146,8 @@ def test_a_gap_that_stays_open_is_not_called_estimated(allow_extra):
     X[np.arange(600), np.repeat([0, 1, 2], 200)] += 4 * rng.choice([-1, 1], 600)
     sparse, dense = fit_both(X, labels, d=1, allow_extra=allow_extra)
     total = float(X.var(axis=0).sum())
-    for what in ("objective", "lower_bound"):
-        mine, theirs = (getattr(each.solution_, what) for each in (sparse, dense))
+    for figure in ("objective", "lower_bound"):
+        mine, theirs = (getattr(fair.solution_, figure) for fair in (sparse, dense))
         assert abs(mine - theirs) <= 1e-7 * total
     expected = {"optimal": "estimated"}.get(dense.solution_.status, dense.solution_.status)
     assert sparse.solution_.status == expected
@@ -163,7 +163,8 @@ def test_a_tie_is_resolved_as_with_matrices():
     side[np.arange(400), rng.integers(2, 60, 400)] = 1.0
     mirrored = side.copy()
     mirrored[:, [0, 1]] = side[:, [1, 0]]
-    X, labels = np.vstack([side, mirrored]), np.repeat(["a", "b"], 400)
+    X = np.vstack([side, mirrored])
+    labels = np.repeat(["a", "b"], 400)
     sparse, dense = fit_both(X, labels, d=1, center="group")
     assert sparse.solution_.status == "estimated"
     assert relative_error(sparse.group_losses_, dense.group_losses_) <= 1e-9
@@ -202,12 +203,12 @@ def test_other_solvers(solver):
     criterion = "robust_error_gap" if solver == "riemannian" else "minimax_loss"
     exact = FairPCA(3, criterion=criterion).fit(X, sensitive_features=labels).solution_
     fair = FairPCA(3, criterion=criterion, solver=solver, random_state=0, tol=1e-4)
-    found = fair.fit(scipy.sparse.csr_array(X), sensitive_features=labels).solution_
+    solution = fair.fit(scipy.sparse.csr_array(X), sensitive_features=labels).solution_
     total = X.var(axis=0).sum()
-    assert exact.objective - 1e-9 * total <= found.objective <= exact.objective + 1e-2 * total
-    assert found.lower_bound <= exact.objective + 1e-9 * total
-    assert found.status != "optimal"
-    assert found.solver == solver
+    assert exact.objective - 1e-9 * total <= solution.objective <= exact.objective + 1e-2 * total
+    assert solution.lower_bound <= exact.objective + 1e-9 * total
+    assert solution.status != "optimal"
+    assert solution.solver == solver
 
 
 @pytest.mark.usefixtures("low_dense_limit")
@@ -224,8 +225,8 @@ def test_equal_means_without_matrices(criterion, groups):
     near = 1e-6 if criterion == "nash_welfare" else 1e-8
     np.testing.assert_allclose(sparse.group_losses_, dense.group_losses_, rtol=near, atol=near)
     means = [
-        np.average(sparse.transform(X[labels == each]), axis=0, weights=weights[labels == each])
-        for each in groups
+        np.average(sparse.transform(X[labels == group]), axis=0, weights=weights[labels == group])
+        for group in groups
     ]
     np.testing.assert_allclose(means, means[:1] * len(groups), atol=1e-12)
     assert verify(sparse, scipy.sparse.csr_array(X), labels, sample_weight=weights).holds
@@ -239,7 +240,7 @@ def test_equal_means_of_nested_components_without_matrices():
         one, other = (fair.subspace_.truncate(d) for fair in (sparse, dense))
         assert projector_distance(one.components, other.components) <= 1e-6
         assert one.certificate.objective == pytest.approx(other.certificate.objective, rel=1e-7)
-    apart = np.subtract(*(sparse.transform(X[labels == each]).mean(axis=0) for each in "ab"))
+    apart = np.subtract(*(sparse.transform(X[labels == group]).mean(axis=0) for group in "ab"))
     np.testing.assert_allclose(apart, 0, atol=1e-12)
 
 
@@ -247,9 +248,9 @@ def test_equal_means_of_nested_components_without_matrices():
 def test_equal_means_leave_too_few_directions_without_matrices():
     X, labels, _ = topics(n=60, p=8)
     same_refusal(X, labels, "at most 7", FairPCA(8, restriction=MeanParity()))
-    whole = FairPCA(7, restriction=MeanParity())
-    whole.fit(scipy.sparse.csr_array(X), sensitive_features=labels)
-    np.testing.assert_allclose(whole.components_ @ whole.components_.T, np.eye(7), atol=1e-12)
+    largest = FairPCA(7, restriction=MeanParity())
+    largest.fit(scipy.sparse.csr_array(X), sensitive_features=labels)
+    np.testing.assert_allclose(largest.components_ @ largest.components_.T, np.eye(7), atol=1e-12)
 
 
 @pytest.mark.usefixtures("low_dense_limit")
@@ -257,14 +258,14 @@ def test_components_that_leave_what_is_allowed_are_not_verified(monkeypatch):
     X, labels, _ = topics()
     rows = scipy.sparse.csr_array(X)
     hidden = FairPCA(2, restriction=MeanParity()).fit(rows, sensitive_features=labels).subspace_
-    apart = np.subtract(*(X[labels == each].mean(axis=0) for each in "ab"))
-    moved = hidden.components + 1e-6 * np.outer([1, 0], apart / np.linalg.norm(apart))
-    cheat = dataclasses.replace(hidden, components=np.linalg.qr(moved.T)[0].T)
+    apart = np.subtract(*(X[labels == group].mean(axis=0) for group in "ab"))
+    altered = hidden.components + 1e-6 * np.outer([1, 0], apart / np.linalg.norm(apart))
+    cheat = dataclasses.replace(hidden, components=np.linalg.qr(altered.T)[0].T)
     monkeypatch.setattr("fairspan.moments.row_moments._MAX_MATRIX_ENTRIES", 0)
     assert verify(hidden, rows, labels).holds
-    told = verify(cheat, rows, labels)
-    assert not told.holds
-    assert "leave the allowed directions" in told.messages[0]
+    result = verify(cheat, rows, labels)
+    assert not result.holds
+    assert "leave the allowed directions" in result.messages[0]
 
 
 @pytest.mark.usefixtures("low_dense_limit")
@@ -304,10 +305,11 @@ def test_sparse_rows_with_columns_not_to_correlate_with_get_matrices():
 @pytest.mark.usefixtures("low_dense_limit")
 def test_partial_fit_merges_matrices():
     X, labels, _ = topics()
-    whole, parts = FairPCA(3).fit(X, sensitive_features=labels), FairPCA(3)
+    batch = FairPCA(3).fit(X, sensitive_features=labels)
+    parts = FairPCA(3)
     for part in (slice(None, 150), slice(150, 250), slice(250, None)):
         parts.partial_fit(scipy.sparse.csr_array(X[part]), sensitive_features=labels[part])
-    assert_same_fit(parts, whole, status="optimal")
+    assert_same_fit(parts, batch, status="optimal")
 
 
 @parametrize_diagonal(dtype=[np.float64, np.float32, np.int64], scale=[False, True], kind=KINDS)
@@ -315,7 +317,8 @@ def test_transform_and_scores(kind, scale, dtype):
     X, labels, _ = topics()
     X = np.round(4 * X).astype(dtype)
     fair = FairPCA(3, scale=scale).fit(X, sensitive_features=labels)
-    reduced, expected = fair.transform(kind(X)), fair.transform(X)
+    reduced = fair.transform(kind(X))
+    expected = fair.transform(X)
     assert type(reduced) is np.ndarray
     assert reduced.dtype == expected.dtype
     tolerance = 1e-5 if dtype == np.float32 else 1e-10
@@ -340,9 +343,9 @@ def test_rows_that_cannot_be_reduced():
         (narrow, "X has 39 features"),
         (X, r"NaN, first in row 4 \(index 3\), column 3 \(index 2\)"),
     ):
-        for refused in (fair.transform, fair.score_samples):
+        for method in (fair.transform, fair.score_samples):
             with pytest.raises(ValueError, match=message):
-                refused(scipy.sparse.csr_array(rows))
+                method(scipy.sparse.csr_array(rows))
 
 
 @pytest.mark.usefixtures("low_dense_limit")
@@ -364,8 +367,10 @@ def test_an_audit_has_the_figures_and_intervals_of_the_dense_rows():
         )
     reference = reference_errors(X, labels, fair.components_, fair.mean_, weights)
     assert relative_error(fair.group_errors_, reference) <= 1e-9
-    assert [each.observed_error.value for each in mine.models[0].groups] == pytest.approx(reference)
-    assert any("not proven (estimated)" in str(each) for each in mine.findings)
+    assert [group.observed_error.value for group in mine.models[0].groups] == pytest.approx(
+        reference
+    )
+    assert any("not proven (estimated)" in str(finding) for finding in mine.findings)
 
 
 @pytest.mark.usefixtures("low_dense_limit")
@@ -410,13 +415,13 @@ print(json.dumps({
 def test_many_rows_and_features_in_little_memory():
     # Dense, the rows take 2.4 GB.
     ran = subprocess.run([sys.executable, "-c", LARGE], capture_output=True, text=True, check=True)
-    told = json.loads(ran.stdout)
-    assert told["kilobytes"] < 600_000
-    assert told["status"] == "estimated"
-    assert told["gap"] <= told["tolerance"]
-    assert told["losses"][0] == pytest.approx(told["losses"][1], abs=1e-7)
-    assert told["shape"] == [100_000, 5]
-    assert told["mean"] <= 1e-10
+    figures = json.loads(ran.stdout)
+    assert figures["kilobytes"] < 600_000
+    assert figures["status"] == "estimated"
+    assert figures["gap"] <= figures["tolerance"]
+    assert figures["losses"][0] == pytest.approx(figures["losses"][1], abs=1e-7)
+    assert figures["shape"] == [100_000, 5]
+    assert figures["mean"] <= 1e-10
 
 
 @pytest.mark.usefixtures("low_dense_limit")
@@ -439,17 +444,18 @@ def test_the_group_that_pca_serves_worse_where_it_leaves_no_error(seed):
 
 @pytest.mark.usefixtures("low_dense_limit", "no_sparse_row_coordinates")
 def test_features_that_are_zero_everywhere_change_nothing():
-    """Leaving them out is faster, and the answer is that of the other features."""
+    """Test the fit without them, which is faster, against that of the other features."""
     random = np.random.default_rng(2)
-    own, groups = 60, np.arange(90) % 2
-    X = random.standard_normal((90, own)) * (random.random((90, own)) < 0.2)
-    places = np.sort(random.choice(200, own, replace=False))
+    p = 60
+    groups = np.arange(90) % 2
+    X = random.standard_normal((90, p)) * (random.random((90, p)) < 0.2)
+    places = np.sort(random.choice(200, p, replace=False))
     wide = scipy.sparse.lil_array((90, 200))
     wide[:, places] = X
     narrow = FairPCA(2).fit(scipy.sparse.csr_array(X), sensitive_features=groups)
-    fitted = FairPCA(2).fit(wide.tocsr(), sensitive_features=groups)
-    assert fitted.solution_.objective == pytest.approx(narrow.solution_.objective, rel=1e-9)
-    components = np.asarray(fitted.components_)
+    padded = FairPCA(2).fit(wide.tocsr(), sensitive_features=groups)
+    assert padded.solution_.objective == pytest.approx(narrow.solution_.objective, rel=1e-9)
+    components = np.asarray(padded.components_)
     assert not np.delete(components, places, axis=1).any()
     cosines = np.linalg.svd(components[:, places] @ narrow.components_.T)[1]
     np.testing.assert_allclose(cosines, 1.0, atol=1e-6)
@@ -458,17 +464,18 @@ def test_features_that_are_zero_everywhere_change_nothing():
 def test_an_objective_below_the_rounding_of_sparse_rows_is_unresolved(monkeypatch):
     monkeypatch.setattr("fairspan.moments.compute.MAX_DENSE_FEATURES", 3)
     rng = np.random.default_rng(0)
-    rows, groups = rng.standard_normal((60, 6)), np.arange(60) % 2
+    rows = rng.standard_normal((60, 6))
+    groups = np.arange(60) % 2
     rows[rng.random(rows.shape) < 0.5] = 0.0
     model = FairPCA(2, criterion="minimax_error")
     model.fit(scipy.sparse.csr_array(rows), sensitive_features=groups)
     assert model.solution_.status == "estimated"
-    # What the other columns vary by is rounding beside this one.
+    # The variance of the other columns is less than the rounding of this one.
     rows[:, 0] *= 1e16
     model.fit(scipy.sparse.csr_array(rows), sensitive_features=groups)
     assert model.solution_.resolution > model.solution_.objective
     assert model.solution_.status == "unresolved"
-    # Zero by structure is told from rounding: rows of rank two lose nothing.
+    # Zero by structure is distinguished from rounding: rows of rank two lose nothing.
     rows[:, 0] /= 1e16
     rows[:, 3:] = 0.0
     rows[:, 2] = rows[:, 1]

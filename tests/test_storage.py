@@ -1,4 +1,4 @@
-"""Files of models and moments are told apart, and old ones are refused."""
+"""Files of models and moments are distinguished, and old ones are refused."""
 
 import numpy as np
 import pytest
@@ -18,11 +18,11 @@ def test_moments_of_an_older_format_have_to_be_computed_again(tmp_path):
 def test_load_reads_models_and_moments(tmp_path):
     rng = np.random.default_rng(0)
     moments = fs.GroupMoments.from_rows(rng.normal(size=(40, 3)), ["a", "b"] * 20)
-    for name, made in {"m": moments, "f": fs.FairPCA(2).fit_moments(moments).subspace_}.items():
-        made.save(tmp_path / name)
+    for name, original in {"m": moments, "f": fs.FairPCA(2).fit_moments(moments).subspace_}.items():
+        original.save(tmp_path / name)
         again = fs.load(tmp_path / name)
-        assert type(again) is type(made)
-    np.testing.assert_array_equal(again.components, made.components)
+        assert type(again) is type(original)
+    np.testing.assert_array_equal(again.components, original.components)
     (tmp_path / "table.csv").write_text("a,b\n1,2\n")
     with pytest.raises(CorruptFile, match=r"table\.csv"):
         fs.load(tmp_path / "table.csv")

@@ -88,24 +88,30 @@ def fit_model(**settings):
 def test_save_and_load_keep_everything(tmp_path, center, scale):
     subspace = fit_model(center=center, scale=scale)
     subspace.save(tmp_path / "model.v1")
-    loaded = FairSubspace.load(tmp_path / "model.v1")
+    copy = FairSubspace.load(tmp_path / "model.v1")
     for name in ("components", "mean", "scale"):
-        np.testing.assert_array_equal(getattr(loaded, name), getattr(subspace, name))
-    assert (loaded.center, loaded.feature_names) == (center, NAMES)
-    assert_same_certificate(loaded.certificate, subspace.certificate)
-    assert loaded.transform(ROWS.X).tobytes() == subspace.transform(ROWS.X).tobytes()
-    loaded.save(tmp_path / "again")
+        np.testing.assert_array_equal(getattr(copy, name), getattr(subspace, name))
+    assert (copy.center, copy.feature_names) == (center, NAMES)
+    assert_same_certificate(copy.certificate, subspace.certificate)
+    assert copy.transform(ROWS.X).tobytes() == subspace.transform(ROWS.X).tobytes()
+    copy.save(tmp_path / "again")
     assert (tmp_path / "again").read_bytes() == (tmp_path / "model.v1").read_bytes()
     assert sorted(path.name for path in tmp_path.iterdir()) == ["again", "model.v1"]
 
 
 def test_the_certificate_describes_the_problem_and_its_proof():
-    found = fit_model(criterion="minimax_error").certificate
-    message = found.criterion, found.solver, found.status, found.groups, found.counts
+    certificate = fit_model(criterion="minimax_error").certificate
+    message = (
+        certificate.criterion,
+        certificate.solver,
+        certificate.status,
+        certificate.groups,
+        certificate.counts,
+    )
     assert message == (MinimaxError(), "boundary", "optimal", ("a", "b"), (25, 25))
-    assert found.objective == pytest.approx(max(found.errors))
-    assert found.total_variance == pytest.approx(ROWS.X.var(axis=0).sum())
-    assert 0 <= found.gap <= 1e-9 * found.total_variance
+    assert certificate.objective == pytest.approx(max(certificate.errors))
+    assert certificate.total_variance == pytest.approx(ROWS.X.var(axis=0).sum())
+    assert 0 <= certificate.gap <= 1e-9 * certificate.total_variance
 
 
 @pytest.mark.parametrize("labels", [[1, 2], [True, False], [0.5, 1.5], [("a", 1), ("b", 2)]])
@@ -121,8 +127,8 @@ def test_a_bare_subspace_is_saved_and_pickled_too(tmp_path):
     FairSubspace(BASIS, None).save(tmp_path / "out")
     for again in (FairSubspace.load(tmp_path / "out"), pickle.loads(pickle.dumps(NAMED))):
         np.testing.assert_array_equal(again.components, BASIS)
-    loaded = FairSubspace.load(tmp_path / "out")
-    assert (loaded.mean, loaded.scale, loaded.feature_names, loaded.certificate) == (None,) * 4
+    copy = FairSubspace.load(tmp_path / "out")
+    assert (copy.mean, copy.scale, copy.feature_names, copy.certificate) == (None,) * 4
 
 
 def test_repr_is_short():
@@ -133,23 +139,24 @@ def test_repr_is_short():
 
 def test_all_directions_give_zero_loss():
     rng = np.random.default_rng(0)
-    X, groups = rng.standard_normal((60, 5)) * [1e4, 1, 1, 1, 1e-3], np.repeat(["a", "b"], 30)
+    X = rng.standard_normal((60, 5)) * [1e4, 1, 1, 1, 1e-3]
+    groups = np.repeat(["a", "b"], 30)
     model = FairPCA(5).fit(X, sensitive_features=groups)
     table = audit(model, X, sensitive_features=groups).frame()
-    shown = table[["observed_error", "observed_loss", "expected_error", "expected_loss"]]
-    assert (shown.to_numpy() == 0).all()
+    figures = table[["observed_error", "observed_loss", "expected_error", "expected_loss"]]
+    assert (figures.to_numpy() == 0).all()
 
 
 @pytest.mark.parametrize(
-    ("factor", "n", "is_told"), [(1000, 50, True), (3, 50, False), (1000, 9, False)]
+    ("factor", "n", "warns"), [(1000, 50, True), (3, 50, False), (1000, 9, False)]
 )
-def test_rows_in_other_units_are_reported(factor, n, is_told):
+def test_rows_in_other_units_are_reported(factor, n, warns):
     rng = np.random.default_rng(0)
     X = pd.DataFrame(rng.standard_normal((200, 6)), columns=list("abcdef"))
     fair = FairPCA(2, scale=True).fit(X, sensitive_features=["u", "v"] * 100)
     X.loc[: n // 2 + 1, "d"] *= factor  # of little more than half of the rows
-    told = pytest.warns(FairspanWarning, match="mostly in 'd'")
-    with told if is_told else nullcontext():
+    warning = pytest.warns(FairspanWarning, match="mostly in 'd'")
+    with warning if warns else nullcontext():
         fair.transform(X[:n])
 
 

@@ -47,12 +47,12 @@ TABLES = (zeros, constant_columns, constant_in_single_precision, sparse_zeros)
 
 @pytest.fixture
 def sizes(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """Sizes of all matrices that are decomposed."""
-    found: list[int] = []
+    """Return the sizes of all matrices that are decomposed, as a list that grows."""
+    matrix_sizes: list[int] = []
 
     def count_sizes(decompose: Callable[..., Any]) -> Callable[..., Any]:
         def run(matrix: Any, *args: Any, **settings: Any) -> Any:
-            found.append(min(matrix.shape))
+            matrix_sizes.append(min(matrix.shape))
             return decompose(matrix, *args, **settings)
 
         return run
@@ -65,7 +65,7 @@ def sizes(monkeypatch: pytest.MonkeyPatch) -> list[int]:
         monkeypatch.setattr(module, name, count_sizes(getattr(module, name)))
     for module in ("row_axes", "row_space"):
         monkeypatch.setattr(f"fairspan.moments.{module}.qr", count_sizes(scipy.linalg.qr))
-    return found
+    return matrix_sizes
 
 
 SETTINGS: tuple[dict[str, Any], ...] = (
@@ -108,7 +108,8 @@ def test_every_criterion_answers_a_table_of_zeros(
 
 def test_a_bound_of_zero_is_verified() -> None:
     """A bound equal to the proven one holds even if the tolerance is zero."""
-    rows, groups = zeros(*FEW_ROWS), GROUPS[FEW_ROWS[0]]
+    rows = zeros(*FEW_ROWS)
+    groups = GROUPS[FEW_ROWS[0]]
     model = FairPCA(2).fit(rows, sensitive_features=groups)
     assert model.solution_.absolute_tol == 0
     assert verify(model, rows, groups).holds
@@ -132,13 +133,15 @@ def test_rows_that_are_equal_within_groups_have_one_coordinate(sizes: list[int])
 
 def test_repeated_rows_have_the_answer_of_weighted_ones() -> None:
     rng = np.random.default_rng(0)
-    rows, groups, times = rng.standard_normal((12, 40)), np.arange(12) % 2, np.arange(12) % 3 + 1
-    repeated = FairPCA(3).fit(
+    rows = rng.standard_normal((12, 40))
+    groups = np.arange(12) % 2
+    times = np.arange(12) % 3 + 1
+    unweighted = FairPCA(3).fit(
         np.repeat(rows, times, axis=0), sensitive_features=np.repeat(groups, times)
     )
     weighted = FairPCA(3).fit(rows, sensitive_features=groups, sample_weight=times)
-    assert repeated.solution_.objective == pytest.approx(weighted.solution_.objective, rel=1e-9)
-    assert repeated.group_errors_ == pytest.approx(weighted.group_errors_, rel=1e-9)
+    assert unweighted.solution_.objective == pytest.approx(weighted.solution_.objective, rel=1e-9)
+    assert unweighted.group_errors_ == pytest.approx(weighted.group_errors_, rel=1e-9)
 
 
 class _SolverWithoutProof(BoundarySearch):

@@ -1,4 +1,4 @@
-"""Fits of rows that are fewer than their features: in coordinates, those of p x p matrices."""
+"""Fits of fewer rows than features, in coordinates, agree with fits of p x p matrices."""
 
 import json
 import pickle
@@ -63,9 +63,9 @@ def rows(seed=0, n=14, p=22, groups=("a", "b"), rank=None, offset=0.0):
 
 
 def fit_both(X, labels, weights=None, *, d=3, **settings):
-    """The fit in coordinates, and that of matrices."""
-    given = {"sensitive_features": labels, "sample_weight": weights}
-    thin = FairPCA(d, **settings).fit(X, **given)
+    """Fit in coordinates, and from matrices."""
+    arguments = {"sensitive_features": labels, "sample_weight": weights}
+    thin = FairPCA(d, **settings).fit(X, **arguments)
     assert thin.solution_.eigensolver == "thin"
     moments = GroupMoments.from_rows(X, labels, weights)
     # Matrices alone cannot tell zero errors from rounding.
@@ -91,11 +91,11 @@ def assert_same_fit(thin, dense, *, rtol=1e-9, same_subspace=True):
     np.testing.assert_allclose(thin.components_, dense.components_, atol=1e-6)
     # Near an optimum of logarithms, errors may trade places within the tolerance.
     slack = 1e-6 if "nash" in str(dense.criterion) else 1e-8
-    for what in ("group_errors_", "group_losses_", "explained_variance_"):
-        mine, theirs = getattr(thin, what), getattr(dense, what)
+    for name in ("group_errors_", "group_losses_", "explained_variance_"):
+        mine, theirs = getattr(thin, name), getattr(dense, name)
         assert np.abs(mine - theirs).max() <= slack * total
-    for what in ("explained_variance_ratio_", "group_explained_variance_ratio_"):
-        np.testing.assert_allclose(getattr(thin, what), getattr(dense, what), atol=slack)
+    for name in ("explained_variance_ratio_", "group_explained_variance_ratio_"):
+        np.testing.assert_allclose(getattr(thin, name), getattr(dense, name), atol=slack)
 
 
 @parametrize_diagonal(center=CENTERS, criterion=CRITERIA)
@@ -134,8 +134,8 @@ def test_gaps_that_stay_open_and_soft_projections(allow_extra):
     labels = np.array(list("abc"))[np.arange(12) % 3]
     thin, dense = fit_both(X, labels, d=1, allow_extra=allow_extra)
     total = X.var(axis=0).sum()
-    for what in ("objective", "lower_bound"):
-        mine, theirs = (getattr(each.solution_, what) for each in (thin, dense))
+    for figure in ("objective", "lower_bound"):
+        mine, theirs = (getattr(fair.solution_, figure) for fair in (thin, dense))
         assert abs(mine - theirs) <= 1e-7 * total
     assert thin.solution_.status == dense.solution_.status
     assert thin.components_.shape == dense.components_.shape
@@ -165,10 +165,10 @@ def test_repeated_rows_are_weights(criterion):
     X, labels, _ = rows(5, n=8, p=26)
     times = np.array([1, 2, 3, 1, 2, 1, 3, 2])
     weighted, _ = fit_both(X, labels, times, d=2, criterion=criterion)
-    repeated = FairPCA(2, criterion=criterion)
-    repeated.fit(np.repeat(X, times, axis=0), sensitive_features=np.repeat(labels, times))
-    assert projector_distance(repeated.components_, weighted.components_) <= 1e-7
-    assert relative_error(repeated.group_errors_, weighted.group_errors_) <= 1e-9
+    unweighted = FairPCA(2, criterion=criterion)
+    unweighted.fit(np.repeat(X, times, axis=0), sensitive_features=np.repeat(labels, times))
+    assert projector_distance(unweighted.components_, weighted.components_) <= 1e-7
+    assert relative_error(unweighted.group_errors_, weighted.group_errors_) <= 1e-9
 
 
 @parametrize_diagonal(
@@ -199,15 +199,15 @@ def test_a_single_group_is_principal_component_analysis(d, weighted):
 
     X, _, _ = rows(8, n=12, p=40)
     repeats = np.arange(12) % 3 + 1 if weighted else np.ones(12, dtype=int)
-    known = PCA(d, svd_solver="full").fit(np.repeat(X, repeats, axis=0))
+    pca = PCA(d, svd_solver="full").fit(np.repeat(X, repeats, axis=0))
     mine = FairPCA(d, missing_groups="ignore").fit(X, sample_weight=repeats)
     n = repeats.sum()
     np.testing.assert_allclose(
-        mine.explained_variance_, known.explained_variance_ * (n - 1) / n, rtol=1e-10
+        mine.explained_variance_, pca.explained_variance_ * (n - 1) / n, rtol=1e-10
     )
-    assert projector_distance(mine.components_, known.components_) <= 1e-7
-    np.testing.assert_allclose(np.abs(mine.components_ @ known.components_.T), np.eye(d), atol=1e-7)
-    np.testing.assert_allclose(mine.mean_, known.mean_, rtol=1e-12)
+    assert projector_distance(mine.components_, pca.components_) <= 1e-7
+    np.testing.assert_allclose(np.abs(mine.components_ @ pca.components_.T), np.eye(d), atol=1e-7)
+    np.testing.assert_allclose(mine.mean_, pca.mean_, rtol=1e-12)
 
 
 def test_a_wide_range_of_units_keeps_its_digits():
@@ -302,11 +302,11 @@ def test_other_solvers(solver):
     criterion = "robust_error_gap" if solver == "riemannian" else "minimax_loss"
     exact = FairPCA(3, criterion=criterion).fit(X, sensitive_features=labels).solution_
     fair = FairPCA(3, criterion=criterion, solver=solver, random_state=0, tol=1e-4)
-    found = fair.fit(X, sensitive_features=labels).solution_
+    solution = fair.fit(X, sensitive_features=labels).solution_
     total = X.var(axis=0).sum()
-    assert exact.objective - 1e-9 * total <= found.objective <= exact.objective + 5e-2 * total
-    assert found.lower_bound <= exact.objective + 1e-9 * total
-    assert (found.solver, found.eigensolver) == (solver, "thin")
+    assert exact.objective - 1e-9 * total <= solution.objective <= exact.objective + 5e-2 * total
+    assert solution.lower_bound <= exact.objective + 1e-9 * total
+    assert (solution.solver, solution.eigensolver) == (solver, "thin")
 
 
 @pytest.mark.filterwarnings("ignore:Constant columns")
@@ -332,7 +332,8 @@ def test_a_group_of_equal_rows_has_no_logarithm():
 
 def test_partial_fit_merges_matrices():
     X, labels, _ = rows(20)
-    thin, parts = FairPCA(3).fit(X, sensitive_features=labels), FairPCA(3)
+    thin = FairPCA(3).fit(X, sensitive_features=labels)
+    parts = FairPCA(3)
     for part in (slice(None, 6), slice(6, 9), slice(9, None)):
         parts.partial_fit(X[part], sensitive_features=labels[part])
     assert isinstance(parts.moments_, GroupMoments)
@@ -344,20 +345,24 @@ def test_an_audit_has_the_figures_of_the_matrices(scale, center):
     X, labels, weights = rows(21)
     fair = FairPCA(3, center=center, scale=scale)
     fair.fit(X, sensitive_features=labels, sample_weight=weights)
-    held_out = rows(22)[0]
-    for table in (X, held_out):
+    other_rows = rows(22)[0]
+    for table in (X, other_rows):
         mine = audit(fair, table, labels, sample_weight=weights, folds=None)
         theirs = audit(fair, moments=GroupMoments.from_rows(table, labels, weights))
-        assert [each.name for each in mine.models] == ["minimax loss", "PCA"]
-        found, known = (
+        assert [model.name for model in mine.models] == ["minimax loss", "PCA"]
+        figures, expected = (
             [
-                (each.observed_error.value, each.observed_best_error, each.observed_total_variance)
+                (
+                    group.observed_error.value,
+                    group.observed_best_error,
+                    group.observed_total_variance,
+                )
                 for model in result.models
-                for each in model.groups
+                for group in model.groups
             ]
             for result in (mine, theirs)
         )
-        np.testing.assert_allclose(found, known, rtol=1e-9)
+        np.testing.assert_allclose(figures, expected, rtol=1e-9)
     assert mine.models[0].in_sample is False
 
 
@@ -373,11 +378,11 @@ def test_metrics_of_any_subspace():
 def test_the_trade_off_of_two_groups():
     X, labels, _ = rows(24)
     moments = FairPCA(2).fit(X, sensitive_features=labels).moments_
-    known = frontier(moments.to_dense(), 2)
+    expected = frontier(moments.to_dense(), 2)
     curve = frontier(moments, 2)
-    np.testing.assert_allclose(curve.errors, known.errors, rtol=1e-8)
+    np.testing.assert_allclose(curve.errors, expected.errors, rtol=1e-8)
     np.testing.assert_allclose(
-        curve.subspace(3).components, known.subspace(3).components, atol=1e-7
+        curve.subspace(3).components, expected.subspace(3).components, atol=1e-7
     )
     assert curve.locate("minimax_loss").on_frontier
     assert curve.n_components == 2
@@ -386,25 +391,25 @@ def test_the_trade_off_of_two_groups():
 def test_functions_that_need_matrices_refuse_thin_moments():
     X, labels, _ = rows(25)
     moments = FairPCA(2).fit(X, sensitive_features=labels).moments_
-    for refused in (
+    for call in (
         lambda: regression.least_squares(moments, 0),
         lambda: audit(FairPCA(2).fit(X, sensitive_features=labels), moments=moments),
     ):
         with pytest.raises(InvalidType, match="Allowed: a GroupMoments"):
-            refused()
+            call()
 
 
 def test_rows_that_cannot_be_fitted():
     X, labels, weights = rows(26)
     fair = FairPCA(2)
-    for value, what in ((np.nan, "NaN"), (np.inf, "infinity")):
-        broken = X.copy()
-        broken[3, 7] = value
-        with pytest.raises(InvalidInput, match=f"{what}, first in row 4 "):
-            fair.fit(broken, sensitive_features=labels)
+    for value, word in ((np.nan, "NaN"), (np.inf, "infinity")):
+        table = X.copy()
+        table[3, 7] = value
+        with pytest.raises(InvalidInput, match=f"{word}, first in row 4 "):
+            fair.fit(table, sensitive_features=labels)
         weights[3] = 0.0
-        with pytest.raises(InvalidInput, match=f"{what}, first in row 4 "):
-            fair.fit(broken, sensitive_features=labels, sample_weight=weights)
+        with pytest.raises(InvalidInput, match=f"{word}, first in row 4 "):
+            fair.fit(table, sensitive_features=labels, sample_weight=weights)
     for scale in (False, True):
         with pytest.raises(InvalidInput, match="overflow"):
             FairPCA(2, scale=scale).fit(1e160 * X, sensitive_features=labels)
@@ -446,36 +451,37 @@ def test_many_features_in_little_memory():
     # A covariance matrix of each group takes 3.2 GB, and the rows 80 MB. What is taken before the
     # fit differs by machine.
     ran = subprocess.run([sys.executable, "-c", WIDE], capture_output=True, text=True, check=True)
-    told = json.loads(ran.stdout)
-    assert told["kilobytes"] < 300_000
-    assert (told["status"], told["eigensolver"]) == ("optimal", "thin")
-    assert told["gap"] <= 1
-    assert told["losses"][0] == pytest.approx(told["losses"][1], rel=1e-6)
-    assert told["errors"] == pytest.approx(told["residuals"], rel=1e-9)
-    assert told["orthonormal"] <= 1e-12
+    figures = json.loads(ran.stdout)
+    assert figures["kilobytes"] < 300_000
+    assert (figures["status"], figures["eigensolver"]) == ("optimal", "thin")
+    assert figures["gap"] <= 1
+    assert figures["losses"][0] == pytest.approx(figures["losses"][1], rel=1e-6)
+    assert figures["errors"] == pytest.approx(figures["residuals"], rel=1e-9)
+    assert figures["orthonormal"] <= 1e-12
 
 
 def test_batches_of_partial_fit_may_share_an_array():
     batches = np.random.default_rng(8).standard_normal((2, 20, 60)) + np.arange(2)[:, None, None]
     labels = np.repeat(["a", "b"], 10)
-    shared, fair = np.empty((20, 60)), FairPCA(2)
+    shared = np.empty((20, 60))
+    fair = FairPCA(2)
     for batch in batches:
         shared[:] = batch
         fair.partial_fit(shared, sensitive_features=labels)
-    whole = GroupMoments.from_rows(np.vstack(batches), np.tile(labels, 2))
-    np.testing.assert_allclose(fair.mean_, whole.mean, atol=1e-12)
+    total = GroupMoments.from_rows(np.vstack(batches), np.tile(labels, 2))
+    np.testing.assert_allclose(fair.mean_, total.mean, atol=1e-12)
     np.testing.assert_allclose(
-        fair.group_errors_, FairPCA(2).fit_moments(whole).group_errors_, rtol=1e-9
+        fair.group_errors_, FairPCA(2).fit_moments(total).group_errors_, rtol=1e-9
     )
 
 
 @pytest.mark.parametrize("scale", [False, True])
 def test_a_table_that_is_changed_after_the_fit_changes_no_model(scale):
-    kept, labels, weights = rows(25)
-    X = kept.copy()
-    given = {"sensitive_features": labels, "sample_weight": weights}
-    fair = FairPCA(3, scale=scale).fit(X, **given)
-    expected = FairPCA(3, scale=scale).fit(kept, **given)
+    original, labels, weights = rows(25)
+    X = original.copy()
+    arguments = {"sensitive_features": labels, "sample_weight": weights}
+    fair = FairPCA(3, scale=scale).fit(X, **arguments)
+    expected = FairPCA(3, scale=scale).fit(original, **arguments)
     curve = frontier(X, 2, sensitive_features=labels)
     X[::2] *= 3.0
     for model in (fair, pickle.loads(pickle.dumps(fair))):
@@ -485,22 +491,26 @@ def test_a_table_that_is_changed_after_the_fit_changes_no_model(scale):
         assert model.noise_variance_ == expected.noise_variance_
         np.testing.assert_array_equal(model.get_covariance(), expected.get_covariance())
         np.testing.assert_array_equal(model.get_precision(), expected.get_precision())
-        np.testing.assert_array_equal(model.transform(kept), expected.transform(kept))
-        np.testing.assert_array_equal(model.score_samples(kept), expected.score_samples(kept))
+        np.testing.assert_array_equal(model.transform(original), expected.transform(original))
+        np.testing.assert_array_equal(
+            model.score_samples(original), expected.score_samples(original)
+        )
         # Other fits of the same rows would be wrong.
         with pytest.raises(InvalidInput, match=r"rows have changed.*Fit again"):
             FairPCA(2).fit_moments(model.moments_)
         with pytest.raises(InvalidInput, match="rows have changed"):
-            model.partial_fit(kept, **given)
+            model.partial_fit(original, **arguments)
     with pytest.raises(InvalidInput, match="rows have changed"):
         curve.subspace(0)
     # With the rows as they were, all of this works again.
-    X[:] = kept
+    X[:] = original
     again = FairPCA(2).fit_moments(fair.moments_)
-    np.testing.assert_allclose(again.group_errors_, FairPCA(2).fit(kept, **given).group_errors_)
+    np.testing.assert_allclose(
+        again.group_errors_, FairPCA(2).fit(original, **arguments).group_errors_
+    )
     assert curve.subspace(0).dimension == 2
-    counts = fair.partial_fit(kept, **given).moments_.counts
-    assert counts.sum() == 2 * len(kept)
+    counts = fair.partial_fit(original, **arguments).moments_.counts
+    assert counts.sum() == 2 * len(original)
 
 
 def test_covariances_of_few_rows_are_those_of_matrices():
@@ -519,26 +529,28 @@ def test_incomplete_rows_are_as_if_absent(kind):
     X[12, :2] = np.inf  # the row has no group
     labels[12] = None
     complete = np.setdiff1d(np.arange(18), [3, 8, 12])
-    given = {"sensitive_features": labels, "sample_weight": weights}
+    arguments = {"sensitive_features": labels, "sample_weight": weights}
     table = kind(X)
-    dropped = FairPCA(2, on_missing="drop").fit(table, **given)
+    fair = FairPCA(2, on_missing="drop").fit(table, **arguments)
     expected = FairPCA(2).fit(
         X[complete], sensitive_features=labels[complete], sample_weight=weights[complete]
     )
-    assert dropped.solution_.eigensolver == "thin"
-    assert dropped.moments_.n_dropped == 3
-    np.testing.assert_array_equal(dropped.components_, expected.components_)
-    np.testing.assert_array_equal(dropped.group_losses_, expected.group_losses_)
-    found = audit(dropped, table, labels, sample_weight=weights, on_missing="drop")
-    known = audit(expected, X[complete], labels[complete], sample_weight=weights[complete])
-    assert found.rows.n_dropped == 3
+    assert fair.solution_.eigensolver == "thin"
+    assert fair.moments_.n_dropped == 3
+    np.testing.assert_array_equal(fair.components_, expected.components_)
+    np.testing.assert_array_equal(fair.group_losses_, expected.group_losses_)
+    result = audit(fair, table, labels, sample_weight=weights, on_missing="drop")
+    expected_result = audit(
+        expected, X[complete], labels[complete], sample_weight=weights[complete]
+    )
+    assert result.rows.n_dropped == 3
     # Folds, and with them expected figures, depend on the positions of the rows.
     figures = ["model", "group", "observed_error", "observed_loss", "observed_variance_kept"]
-    pd.testing.assert_frame_equal(found.frame()[figures], known.frame()[figures])
+    pd.testing.assert_frame_equal(result.frame()[figures], expected_result.frame()[figures])
     # Cells of rows that are kept must be finite.
     X[4, 7] = np.inf
     with pytest.raises(InvalidInput, match=r"infinity, first in row 5 \(index 4\)"):
-        FairPCA(2, on_missing="drop").fit(kind(X), **given)
+        FairPCA(2, on_missing="drop").fit(kind(X), **arguments)
 
 
 def test_incomplete_rows_of_a_whole_group_are_named():
@@ -563,15 +575,15 @@ def test_moments_of_another_estimator_are_accepted_in_any_representation():
 def errors_by_rows(fair, X, labels):
     """Return errors of each group in long double, from the rows and their reconstructions."""
     encoder, decoder, mean = (
-        np.asarray(each, dtype=np.longdouble)
-        for each in (fair.components_, fair.subspace_.decoder, fair.mean_)
+        np.asarray(array, dtype=np.longdouble)
+        for array in (fair.components_, fair.subspace_.decoder, fair.mean_)
     )
-    found = []
+    errors = []
     for label in fair.groups_:
         rows = X[labels == label].astype(np.longdouble)
         rows -= rows.mean(axis=0) if fair.center == "group" else mean
-        found.append(float(((rows - rows @ encoder.T @ decoder.T) ** 2).sum(axis=1).mean()))
-    return np.array(found)
+        errors.append(float(((rows - rows @ encoder.T @ decoder.T) ** 2).sum(axis=1).mean()))
+    return np.array(errors)
 
 
 @pytest.mark.parametrize("seed", mark_most_long(range(12), 5))
@@ -597,7 +609,7 @@ def test_errors_of_mostly_zero_rows_are_within_the_reported_bounds(
     fair.fit(X, sensitive_features=labels)
     np.testing.assert_allclose(fair.group_errors_, errors_by_rows(fair, X, labels), rtol=1e-12)
     if restriction is not None:
-        means = [fair.transform(X[labels == each]).mean(axis=0) for each in (0, 1)]
+        means = [fair.transform(X[labels == label]).mean(axis=0) for label in (0, 1)]
         np.testing.assert_allclose(*means, atol=1e-12)
 
 

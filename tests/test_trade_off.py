@@ -39,7 +39,9 @@ def random_matrices(seed, p=5):
     """Two groups: of full rank, and for odd seeds diagonal, so that the curve has flat edges."""
     rng = np.random.default_rng(seed)
     matrices = random_moments(rng, 2, p)
-    return matrices if seed % 2 == 0 else np.array([np.diag(np.diag(each)) for each in matrices])
+    return (
+        matrices if seed % 2 == 0 else np.array([np.diag(np.diag(matrix)) for matrix in matrices])
+    )
 
 
 def distances_to(polygon, points):
@@ -140,7 +142,7 @@ def test_it_is_pareto_and_convex_and_its_weights_turn_one_way(seed, d):
 def test_its_ends_are_the_optima_of_each_group(seed, d):
     matrices = random_matrices(seed)
     curve = curve_of(matrices, d)
-    best = [np.trace(each) - top_sum(each, d) for each in matrices]
+    best = [np.trace(matrix) - top_sum(matrix, d) for matrix in matrices]
     np.testing.assert_allclose(np.diag(curve.errors[[0, -1]]), best, rtol=1e-12)
     np.testing.assert_allclose(np.diag(curve.losses[[0, -1]]), 0, atol=1e-12)
     np.testing.assert_allclose(curve.losses, curve.errors - best, atol=1e-10)
@@ -159,7 +161,8 @@ def test_swapping_the_groups_mirrors_it(seed, d):
 def test_rotating_the_features_changes_nothing(seed, d):
     matrices = random_matrices(seed)
     turn = random_basis(np.random.default_rng(seed), 5, 5)
-    curve, rotated = curve_of(matrices, d), curve_of(turn @ matrices @ turn.T, d)
+    curve = curve_of(matrices, d)
+    rotated = curve_of(turn @ matrices @ turn.T, d)
     np.testing.assert_allclose(rotated.errors, curve.errors, rtol=1e-6, atol=1e-10)
 
 
@@ -181,8 +184,8 @@ def test_each_vertex_is_a_subspace_of_d_dimensions(center, scale):
     X, labels = rows.X, rows.labels
     moments = GroupMoments.from_rows(X, labels)
     curve = frontier(moments, 2, center, scale=scale, tol=1e-3)
-    fitted = FairPCA(2, criterion="total_error", center=center, scale=scale)
-    mean = fitted.fit_moments(moments).subspace_.mean
+    fair = FairPCA(2, criterion="total_error", center=center, scale=scale)
+    mean = fair.fit_moments(moments).subspace_.mean
     divisor = X.std(axis=0) if scale else np.ones(5)
     for i in (0, len(curve.errors) // 2, -1):
         subspace = curve.subspace(i)
@@ -269,9 +272,9 @@ def test_a_constant_column_is_reported_once():
 def test_the_frame_holds_the_figures():
     curve = curve_of(random_matrices(2), 2, tol=1e-2)
     frame = curve.frame()
-    for what, name in (("weight", "weights"), ("error", "errors"), ("loss", "losses")):
+    for figure, name in (("weight", "weights"), ("error", "errors"), ("loss", "losses")):
         figures = getattr(curve, name)
-        np.testing.assert_array_equal(frame[[f"{what} of a", f"{what} of b"]], figures)
+        np.testing.assert_array_equal(frame[[f"{figure} of a", f"{figure} of b"]], figures)
     np.testing.assert_array_equal(frame["total error"], curve.total_errors)
     assert frame.shape == (len(curve.errors), 7)
 
@@ -307,9 +310,9 @@ def test_problems_without_a_frontier_are_refused(n_groups, settings, kind, words
 
 def test_rows_give_the_frontier_of_their_moments():
     rows = random_rows(2)
-    known = frontier(GroupMoments.from_rows(rows.X, rows.labels), 2, scale=True)
+    expected = frontier(GroupMoments.from_rows(rows.X, rows.labels), 2, scale=True)
     curve = frontier(rows.X, 2, sensitive_features=rows.labels, scale=True)
-    np.testing.assert_array_equal(curve.errors, known.errors)
+    np.testing.assert_array_equal(curve.errors, expected.errors)
 
 
 @pytest.mark.parametrize("i", [99, -99, "first", 0.5])
@@ -317,8 +320,9 @@ def test_vertices_that_are_not_there(i):
     curve = curve_of(random_matrices(1), 1)
     with pytest.raises(InvalidParameter, match="Allowed: an integer from -"):
         curve.subspace(i)
-    last, same = curve.subspace(-1), curve.subspace(len(curve.errors) - 1)
-    np.testing.assert_array_equal(last.components, same.components)
+    last = curve.subspace(-1)
+    by_index = curve.subspace(len(curve.errors) - 1)
+    np.testing.assert_array_equal(last.components, by_index.components)
 
 
 @pytest.mark.parametrize(
@@ -345,7 +349,8 @@ def test_real_data(name):
         assert landmarks[criterion].on_frontier
     # The whole row of weights is proven on the rows themselves.
     i = len(curve.errors) // 2
-    w, components = curve.weights[i], curve.subspace(i).components
+    w = curve.weights[i]
+    components = curve.subspace(i).components
     second = moments.divided_by(rows.X.std(axis=0)).second_moments()
     _, vectors = np.linalg.eigh(np.tensordot(w, second, axes=1))
     assert projector_distance(components, vectors[:, -3:].T) < 1e-8
@@ -355,7 +360,8 @@ def test_a_picture_is_fine_however_short_the_frontier_is():
     from fairspan.displays import FrontierDisplay
 
     # Two dimensions that neither group can do without hide a trade-off a millionth their size.
-    large, small = np.full(2, 1e3), random_matrices(0, 4) * 1e-3
+    large = np.full(2, 1e3)
+    small = random_matrices(0, 4) * 1e-3
     matrices = np.zeros((2, 6, 6))
     matrices[:, :2, :2] = np.diag(large)
     matrices[:, 2:, 2:] = small

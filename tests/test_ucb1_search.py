@@ -41,54 +41,56 @@ def splits_of(strata, number, test_size=0.3, seed=5):
 def test_scores_are_those_of_a_grid_search_on_the_same_splits():
     from sklearn.model_selection import GridSearchCV
 
-    fitted = search(refit=False).fit(X, sensitive_features=GROUPS)
-    table = fitted.cv_results_
-    cv = splits_of(CODES, fitted.n_splits_)
+    searcher = search(refit=False).fit(X, sensitive_features=GROUPS)
+    table = searcher.cv_results_
+    cv = splits_of(CODES, searcher.n_splits_)
     grid = GridSearchCV(FAIR, GRID, cv=cv, refit=False, error_score="raise")
     expected = grid.fit(X, sensitive_features=GROUPS).cv_results_
     assert table["params"] == expected["params"]
     for name in ("param_n_components", "param_criterion__penalty"):
         np.testing.assert_array_equal(table[name].data, expected[name].data)
         assert table[name].dtype == expected[name].dtype
-    for split in range(fitted.n_splits_):
-        found = table[f"split{split}_test_score"]
+    for split in range(searcher.n_splits_):
+        scores = table[f"split{split}_test_score"]
         played = table["n_pulls"] > split
-        np.testing.assert_array_equal(np.isnan(found), ~played)
-        np.testing.assert_array_equal(found[played], expected[f"split{split}_test_score"][played])
+        np.testing.assert_array_equal(np.isnan(scores), ~played)
+        np.testing.assert_array_equal(scores[played], expected[f"split{split}_test_score"][played])
     assert set(expected) - {f"split{i}_test_score" for i in range(99)} <= set(table)
-    assert table["n_pulls"].sum() == fitted.n_pulls_ == len(fitted.arms_) == 14
-    np.testing.assert_array_equal(np.bincount(fitted.arms_), table["n_pulls"])
-    assert table["rank_test_score"][fitted.best_index_] == 1
-    assert fitted.best_score_ == table["mean_test_score"].max()
-    assert fitted.best_params_ == table["params"][fitted.best_index_]
+    assert table["n_pulls"].sum() == searcher.n_pulls_ == len(searcher.arms_) == 14
+    np.testing.assert_array_equal(np.bincount(searcher.arms_), table["n_pulls"])
+    assert table["rank_test_score"][searcher.best_index_] == 1
+    assert searcher.best_score_ == table["mean_test_score"].max()
+    assert searcher.best_params_ == table["params"][searcher.best_index_]
 
 
 def test_the_table_with_equal_pulls_is_that_of_a_grid_search():
     # As many pulls as settings: every setting is tried once, on the same split.
     from sklearn.model_selection import GridSearchCV
 
-    fitted = search(n_pulls=6).fit(X, sensitive_features=GROUPS)
+    searcher = search(n_pulls=6).fit(X, sensitive_features=GROUPS)
     cv = splits_of(CODES, 1)
     grid = GridSearchCV(FAIR, GRID, cv=cv, error_score="raise").fit(X, sensitive_features=GROUPS)
     for name in ("mean_test_score", "std_test_score", "rank_test_score", "split0_test_score"):
-        np.testing.assert_array_equal(fitted.cv_results_[name], grid.cv_results_[name])
-    assert fitted.best_params_ == grid.best_params_
-    assert fitted.best_score_ == grid.best_score_
+        np.testing.assert_array_equal(searcher.cv_results_[name], grid.cv_results_[name])
+    assert searcher.best_params_ == grid.best_params_
+    assert searcher.best_score_ == grid.best_score_
     np.testing.assert_array_equal(
-        fitted.best_estimator_.components_, grid.best_estimator_.components_
+        searcher.best_estimator_.components_, grid.best_estimator_.components_
     )
-    of = {"inverse_transform": fitted.transform(X)}
+    of = {"inverse_transform": searcher.transform(X)}
     for name in ("score", "transform", "score_samples", "inverse_transform"):
-        found, known = (getattr(each, name)(of.get(name, X)) for each in (fitted, grid))
-        np.testing.assert_array_equal(found, known)
-    assert fitted.n_features_in_ == 5
-    assert fitted.refit_time_ > 0
+        actual, expected = (
+            getattr(search_kind, name)(of.get(name, X)) for search_kind in (searcher, grid)
+        )
+        np.testing.assert_array_equal(actual, expected)
+    assert searcher.n_features_in_ == 5
+    assert searcher.refit_time_ > 0
 
 
 @pytest.mark.long
 def test_the_same_seed_gives_the_same_search():
     shared = np.random.RandomState(5)
-    first, second, other, *drawn = (
+    first, second, other, *without_seed = (
         search().set_params(random_state=seed).fit(X, sensitive_features=GROUPS)
         for seed in (5, 5, 6, shared, shared)
     )
@@ -97,28 +99,28 @@ def test_the_same_seed_gives_the_same_search():
         first.cv_results_["mean_test_score"], second.cv_results_["mean_test_score"]
     )
     assert other.best_score_ != first.best_score_
-    assert drawn[0].best_score_ != drawn[1].best_score_
+    assert without_seed[0].best_score_ != without_seed[1].best_score_
 
 
 def test_classifiers():
     from sklearn.linear_model import LogisticRegression
 
-    fitted = search(LogisticRegression(), {"C": [0.01, 1.0]}, 8, scoring="roc_auc").fit(X, Y)
-    assert fitted.classes_.tolist() == [0, 1]
-    assert fitted.predict(X).shape == fitted.decision_function(X).shape == (90,)
-    assert fitted.predict_proba(X).shape == (90, 2)
+    searcher = search(LogisticRegression(), {"C": [0.01, 1.0]}, 8, scoring="roc_auc").fit(X, Y)
+    assert searcher.classes_.tolist() == [0, 1]
+    assert searcher.predict(X).shape == searcher.decision_function(X).shape == (90,)
+    assert searcher.predict_proba(X).shape == (90, 2)
     mild = search(LogisticRegression(), {"C": [1e-4]}, 1).fit(X, Y)
     np.testing.assert_array_equal(mild.predict_log_proba(X), np.log(mild.predict_proba(X)))
-    assert 0.9 < fitted.score(X, Y) <= 1
-    assert not hasattr(fitted, "transform")
-    assert not hasattr(fitted, "feature_names_in_")
+    assert 0.9 < searcher.score(X, Y) <= 1
+    assert not hasattr(searcher, "transform")
+    assert not hasattr(searcher, "feature_names_in_")
 
 
 @pytest.mark.long
 def test_delegation_before_fit_and_without_refit():
     unfitted = search()
-    there = [hasattr(unfitted, name) for name in ("transform", "predict", "n_features_in_")]
-    assert there == [True, False, False]
+    has_attribute = [hasattr(unfitted, name) for name in ("transform", "predict", "n_features_in_")]
+    assert has_attribute == [True, False, False]
     with pytest.raises(NotFittedError):
         unfitted.transform(X)
     plain = search(refit=False).fit(X, sensitive_features=GROUPS)
@@ -140,9 +142,9 @@ def test_refit_may_choose():
     def fewest(table):
         return int(np.argmin(table["param_n_components"]))
 
-    fitted = search(refit=fewest).fit(X, sensitive_features=GROUPS)
-    assert fitted.best_params_["n_components"] == fitted.best_estimator_.n_components_ == 1
-    assert not hasattr(fitted, "best_score_")
+    searcher = search(refit=fewest).fit(X, sensitive_features=GROUPS)
+    assert searcher.best_params_["n_components"] == searcher.best_estimator_.n_components_ == 1
+    assert not hasattr(searcher, "best_score_")
     for wrong in (lambda table: 6, lambda table: -1, lambda table: 0.0):
         with pytest.raises((TypeError, IndexError), match="best_index_"):
             search(refit=wrong).fit(X, sensitive_features=GROUPS)
@@ -163,20 +165,20 @@ def test_parameters_that_only_some_settings_have_are_masked():
 
 
 def test_arms_are_chosen_by_ucb1_with_scores_mapped_to_rewards():
-    fitted = search(n_pulls=20, refit=False).fit(X, sensitive_features=GROUPS)
+    searcher = search(n_pulls=20, refit=False).fit(X, sensitive_features=GROUPS)
     scores = np.array(
-        [fitted.cv_results_[f"split{i}_test_score"] for i in range(fitted.n_splits_)]
+        [searcher.cv_results_[f"split{i}_test_score"] for i in range(searcher.n_splits_)]
     ).T
     for n_before in range(6, 20):
-        counts = np.bincount(fitted.arms_[:n_before], minlength=6)
-        seen = np.where(np.arange(scores.shape[1]) < counts[:, None], scores, np.nan)
-        adjusted = seen - two_way(seen)[1]
+        counts = np.bincount(searcher.arms_[:n_before], minlength=6)
+        past_scores = np.where(np.arange(scores.shape[1]) < counts[:, None], scores, np.nan)
+        adjusted = past_scores - two_way(past_scores)[1]
         rewards = (adjusted - np.nanmin(adjusted)) / (np.nanmax(adjusted) - np.nanmin(adjusted))
         policy = UCB1(6)
         for arm, split in np.argwhere(~np.isnan(rewards)):
             policy.update(arm, min(max(rewards[arm, split], 0.0), 1.0))
         bounds = policy.upper_confidence_bounds()
-        assert bounds[fitted.arms_[n_before]] >= bounds.max() - 1e-9
+        assert bounds[searcher.arms_[n_before]] >= bounds.max() - 1e-9
 
 
 def two_way(scores):
@@ -186,8 +188,8 @@ def two_way(scores):
     columns[np.arange(len(arms)), arms] = 1
     columns[np.arange(len(arms)), scores.shape[0] + splits] = 1
     columns = np.delete(columns, scores.shape[0], axis=1)
-    found = np.linalg.lstsq(columns, scores[arms, splits], rcond=None)[0]
-    return found[: len(scores)], np.append(0.0, found[len(scores) :])
+    effects = np.linalg.lstsq(columns, scores[arms, splits], rcond=None)[0]
+    return effects[: len(scores)], np.append(0.0, effects[len(scores) :])
 
 
 @pytest.mark.long
@@ -196,11 +198,11 @@ def test_units_of_the_score_do_not_matter():
         return lambda model, rows, y=None: factor * model.score(rows) + offset
 
     fits = [
-        search(scoring=scaled(*each)).fit(X, sensitive_features=GROUPS)
-        for each in ((1.0, 0.0), (1024.0, 0.0), (2.0**-20, 0.0), (1.0, 64.0))
+        search(scoring=scaled(*scaling)).fit(X, sensitive_features=GROUPS)
+        for scaling in ((1.0, 0.0), (1024.0, 0.0), (2.0**-20, 0.0), (1.0, 64.0))
     ]
-    for each in fits[1:]:
-        np.testing.assert_array_equal(each.arms_, fits[0].arms_)
+    for searcher in fits[1:]:
+        np.testing.assert_array_equal(searcher.arms_, fits[0].arms_)
     constant = search(n_pulls=30, scoring=lambda model, rows, y=None: 3.0).fit(
         X, sensitive_features=GROUPS
     )
@@ -222,14 +224,14 @@ def test_groups_in_all_forms(routing):
     expected = search().fit(X, sensitive_features=GROUPS)
     with config_context(enable_metadata_routing=routing):
         for groups in (GROUPS.tolist(), pd.Series(GROUPS), pl.Series(GROUPS), GROUPS[:, None]):
-            fitted = search().fit(X, sensitive_features=groups)
-            assert fitted.best_score_ == expected.best_score_
-            np.testing.assert_array_equal(fitted.arms_, expected.arms_)
+            searcher = search().fit(X, sensitive_features=groups)
+            assert searcher.best_score_ == expected.best_score_
+            np.testing.assert_array_equal(searcher.arms_, expected.arms_)
         frame = pd.DataFrame(X, columns=list("vwxyz")).assign(sex=GROUPS)
         for table in (frame, pl.DataFrame(frame)):
-            named = search().fit(table, sensitive_features="sex")
-            np.testing.assert_allclose(named.best_score_, expected.best_score_, rtol=1e-12)
-            assert named.feature_names_in_.tolist() == list("vwxyz")
+            by_name = search().fit(table, sensitive_features="sex")
+            np.testing.assert_allclose(by_name.best_score_, expected.best_score_, rtol=1e-12)
+            assert by_name.feature_names_in_.tolist() == list("vwxyz")
 
 
 @pytest.mark.parametrize("routing", [False, True])
@@ -242,12 +244,12 @@ def test_a_pipeline_with_groups(routing):
     grid = {f"fpca__{name}": values for name, values in GRID.items()}
     name = "sensitive_features" if routing else "fpca__sensitive_features"
     with config_context(enable_metadata_routing=routing):
-        fitted = search(steps, grid, 8).fit(X, Y, **{name: GROUPS})
-        alone = clone(steps).set_params(**fitted.best_params_).fit(X, Y, **{name: GROUPS})
+        searcher = search(steps, grid, 8).fit(X, Y, **{name: GROUPS})
+        alone = clone(steps).set_params(**searcher.best_params_).fit(X, Y, **{name: GROUPS})
         np.testing.assert_array_equal(
-            fitted.best_estimator_["fpca"].components_, alone["fpca"].components_
+            searcher.best_estimator_["fpca"].components_, alone["fpca"].components_
         )
-        assert fitted.score(X, Y) == alone.score(X, Y)
+        assert searcher.score(X, Y) == alone.score(X, Y)
 
 
 def test_weights_are_split_with_the_rows_and_routed_to_the_scorer():
@@ -261,19 +263,19 @@ def test_weights_are_split_with_the_rows_and_routed_to_the_scorer():
     with config_context(enable_metadata_routing=True):
         scorer = make_scorer(minus_error).set_score_request(sample_weight=True)
         ridge = Ridge().set_fit_request(sample_weight=True)
-        fitted = search(ridge, {"alpha": [0.1, 10.0]}, 6, scoring=scorer).fit(
+        searcher = search(ridge, {"alpha": [0.1, 10.0]}, 6, scoring=scorer).fit(
             X, y, sample_weight=WEIGHTS
         )
         train, test = splits_of(np.zeros(90, dtype=int), 1)[0]
         reference = Ridge(alpha=0.1).fit(X[train], y[train], WEIGHTS[train]).predict(X[test])
         expected = -np.average((y[test] - reference) ** 2, weights=WEIGHTS[test])
-        assert fitted.cv_results_["split0_test_score"][0] == pytest.approx(expected, rel=1e-12)
-        whole = fitted.score(X, y, sample_weight=WEIGHTS)
-        assert whole == pytest.approx(
-            -np.average((y - fitted.predict(X)) ** 2, weights=WEIGHTS), rel=1e-12
+        assert searcher.cv_results_["split0_test_score"][0] == pytest.approx(expected, rel=1e-12)
+        score = searcher.score(X, y, sample_weight=WEIGHTS)
+        assert score == pytest.approx(
+            -np.average((y - searcher.predict(X)) ** 2, weights=WEIGHTS), rel=1e-12
         )
     with pytest.raises(ValueError, match="enable_metadata_routing=True"):
-        fitted.score(X, y, sample_weight=WEIGHTS)
+        searcher.score(X, y, sample_weight=WEIGHTS)
 
 
 class LargestGroupError:
@@ -292,14 +294,14 @@ class LargestGroupError:
 
 def test_a_scorer_that_asks_for_the_groups():
     with config_context(enable_metadata_routing=True):
-        fitted = search(scoring=LargestGroupError()).fit(X, sensitive_features=GROUPS)
+        searcher = search(scoring=LargestGroupError()).fit(X, sensitive_features=GROUPS)
         train, test = splits_of(CODES, 1)[0]
-        model = clone(FAIR).set_params(**fitted.best_params_)
+        model = clone(FAIR).set_params(**searcher.best_params_)
         model.fit(X[train], sensitive_features=GROUPS[train])
         expected = LargestGroupError()(model, X[test], sensitive_features=GROUPS[test])
-        assert fitted.cv_results_["split0_test_score"][fitted.best_index_] == expected
-        whole = LargestGroupError()(fitted.best_estimator_, X, sensitive_features=GROUPS)
-        assert fitted.score(X, sensitive_features=GROUPS) == whole
+        assert searcher.cv_results_["split0_test_score"][searcher.best_index_] == expected
+        score = LargestGroupError()(searcher.best_estimator_, X, sensitive_features=GROUPS)
+        assert searcher.score(X, sensitive_features=GROUPS) == score
 
 
 def test_metadata_that_nobody_requested_is_no_failed_setting():
@@ -315,25 +317,29 @@ def test_metadata_that_nobody_requested_is_no_failed_setting():
 
 def test_a_setting_that_fails_is_reported_and_the_search_goes_on():
     grid = {"n_components": [1, 9, 3, 0], "criterion": ["total_error"]}
-    with pytest.warns(FairspanWarning, match=r"2 of 4 settings failed.*'n_components': 9") as found:
-        fitted = search(FairPCA(), grid, 9).fit(X, sensitive_features=GROUPS)
-    assert found[0].filename == __file__
-    table = fitted.cv_results_
-    assert list(fitted.errors_) == [1, 3]
-    assert "n_components" in fitted.errors_[1]
+    with pytest.warns(
+        FairspanWarning, match=r"2 of 4 settings failed.*'n_components': 9"
+    ) as record:
+        searcher = search(FairPCA(), grid, 9).fit(X, sensitive_features=GROUPS)
+    assert record[0].filename == __file__
+    table = searcher.cv_results_
+    assert list(searcher.errors_) == [1, 3]
+    assert "n_components" in searcher.errors_[1]
     assert (table["n_pulls"][[1, 3]].tolist(), table["n_pulls"].sum()) == ([1, 1], 9)
-    assert np.isnan([table[f"{each}_test_score"][[1, 3]] for each in ("mean", "std")]).all()
+    assert np.isnan(
+        [table[f"{statistic}_test_score"][[1, 3]] for statistic in ("mean", "std")]
+    ).all()
     assert table["rank_test_score"].tolist() == [2, 3, 1, 3]
-    assert fitted.best_params_["n_components"] == 3
+    assert searcher.best_params_["n_components"] == 3
 
 
 def test_unknown_parameters_and_values_out_of_range():
     grid = [{"color": ["red"]}, {"criterion__penalty": [-1.0, 0.5]}]
     with pytest.warns(FairspanWarning, match="2 of 3 settings failed"):
-        fitted = search(grid=grid, n_pulls=4).fit(X, sensitive_features=GROUPS)
-    assert fitted.errors_[0].startswith("InvalidParameter: Invalid parameter 'color'")
-    assert "-1.0" in fitted.errors_[1]
-    assert fitted.best_params_ == {"criterion__penalty": 0.5}
+        searcher = search(grid=grid, n_pulls=4).fit(X, sensitive_features=GROUPS)
+    assert searcher.errors_[0].startswith("InvalidParameter: Invalid parameter 'color'")
+    assert "-1.0" in searcher.errors_[1]
+    assert searcher.best_params_ == {"criterion__penalty": 0.5}
 
 
 @pytest.mark.parametrize("score", [math.nan, math.inf, -math.inf])
@@ -342,10 +348,10 @@ def test_scores_that_are_not_finite(score):
         return score if model.n_components == 1 else model.score(rows)
 
     with pytest.warns(FairspanWarning, match="not a finite number"):
-        fitted = search(scoring=scorer, n_pulls=8).fit(X, sensitive_features=GROUPS)
-    assert f"score is {score}" in fitted.errors_[0]
-    assert fitted.best_params_["n_components"] == 3
-    assert np.isfinite(fitted.best_score_)
+        searcher = search(scoring=scorer, n_pulls=8).fit(X, sensitive_features=GROUPS)
+    assert f"score is {score}" in searcher.errors_[0]
+    assert searcher.best_params_["n_components"] == 3
+    assert np.isfinite(searcher.best_score_)
 
 
 def test_an_arm_that_fails_later():
@@ -357,22 +363,22 @@ def test_an_arm_that_fails_later():
 
     scorer.calls = 0
     with pytest.warns(FairspanWarning, match="RuntimeError: no more"):
-        fitted = search(scoring=scorer).fit(X, sensitive_features=GROUPS)
-    failed = list(fitted.errors_)
-    assert failed == [1, 3, 5]
-    table = fitted.cv_results_
+        searcher = search(scoring=scorer).fit(X, sensitive_features=GROUPS)
+    failures = list(searcher.errors_)
+    assert failures == [1, 3, 5]
+    table = searcher.cv_results_
     assert table["n_pulls"].sum() == 14
-    assert not np.isnan(table["split0_test_score"][failed]).any()
-    assert np.isnan(table["mean_test_score"][failed]).all()
-    assert fitted.best_params_["n_components"] == 1
+    assert not np.isnan(table["split0_test_score"][failures]).any()
+    assert np.isnan(table["mean_test_score"][failures]).all()
+    assert searcher.best_params_["n_components"] == 1
 
 
 def test_every_setting_fails():
-    fitted = search(n_pulls=6).fit(X, sensitive_features=GROUPS)
-    before = dict(vars(fitted))
+    searcher = search(n_pulls=6).fit(X, sensitive_features=GROUPS)
+    before = dict(vars(searcher))
     with pytest.raises(InvalidInput, match=r"All 6 settings.*sensitive_features is missing"):
-        fitted.fit(X)
-    assert vars(fitted) == before
+        searcher.fit(X)
+    assert vars(searcher) == before
 
 
 UNUSABLE = {
@@ -399,11 +405,13 @@ UNUSABLE = {
 
 @pytest.mark.parametrize("case", UNUSABLE)
 def test_settings_and_rows_that_cannot_be(case):
-    given, kind, words = UNUSABLE[case]
+    arguments, kind, words = UNUSABLE[case]
     rows = {"X": X, "sensitive_features": GROUPS}
-    settings = {name: value for name, value in given.items() if name not in rows}
+    settings = {name: value for name, value in arguments.items() if name not in rows}
     with pytest.raises(kind, match=words):
-        search().set_params(**settings).fit(**{name: given.get(name, rows[name]) for name in rows})
+        search().set_params(**settings).fit(
+            **{name: arguments.get(name, rows[name]) for name in rows}
+        )
 
 
 # scikit-learn's own checks
@@ -457,8 +465,10 @@ def play(rewards_of_arms):
 
 
 def simulate(lower, upper, n_rounds, seed):
-    """Play arms with rewards uniform on intervals; the regret after each round."""
-    policy, regret, means = UCB1(len(lower)), [], (lower + upper) / 2
+    """Play arms with rewards uniform on intervals; return the regret after each round."""
+    policy = UCB1(len(lower))
+    regret = []
+    means = (lower + upper) / 2
     for uniform in np.random.default_rng(seed).random(n_rounds).tolist():
         arm = policy.select()
         policy.update(arm, min(lower[arm] + (upper[arm] - lower[arm]) * uniform, 1.0))
@@ -468,7 +478,8 @@ def simulate(lower, upper, n_rounds, seed):
 
 
 def test_each_arm_is_played_once_in_order_then_the_largest_bound():
-    policy, order = UCB1(3), []
+    policy = UCB1(3)
+    order = []
     for _ in range(5):
         order.append(policy.select())
         policy.update(order[-1], [0.0, 0.5, 0.5][order[-1]])
@@ -488,8 +499,8 @@ def test_bounds_by_hand():
 
 def test_attributes_are_copies():
     policy = play([[1.0], [0.0]])
-    for read in (policy.counts, policy.means, policy.upper_confidence_bounds()):
-        read[:] = 7
+    for copy in (policy.counts, policy.means, policy.upper_confidence_bounds()):
+        copy[:] = 7
     assert (policy.counts.tolist(), policy.means.tolist()) == ([1, 1], [1.0, 0.0])
 
 
@@ -505,16 +516,19 @@ def test_regret_and_its_bound_by_hand():
 @pytest.mark.parametrize("n_arms", [2, 10])
 def test_no_arms_have_a_regret_above_the_worst_case(n_arms):
     """Compare the bound with the largest regret that Theorem 1 and the number of rounds allow."""
-    policy, rng = UCB1(n_arms), np.random.default_rng(0)
+    policy = UCB1(n_arms)
+    rng = np.random.default_rng(0)
     nearest = 0.0
     for rounds in (10, 1000, 100_000):
         for _ in range(300):
             means = 10.0 ** rng.uniform(-4, 0) * rng.uniform(size=n_arms)
             shortfalls = np.sort(means.max() - means)[:0:-1]  # of the worse arms, largest first
-            regret, left = 0.0, float(rounds)
+            regret = 0.0
+            n_remaining = float(rounds)
             for gap in shortfalls[shortfalls > 0]:
-                plays = min(8 * math.log(rounds) / gap**2 + 1 + math.pi**2 / 3, left)
-                regret, left = regret + gap * plays, left - plays
+                plays = min(8 * math.log(rounds) / gap**2 + 1 + math.pi**2 / 3, n_remaining)
+                regret = regret + gap * plays
+                n_remaining = n_remaining - plays
             nearest = max(nearest, regret / policy.worst_case_bound(rounds))
     assert 0.5 < nearest <= 1
     assert policy.worst_case_bound(400) > policy.worst_case_bound(100)
@@ -532,7 +546,7 @@ def test_regret_stays_below_the_bound(seed):
     assert policy.n_rounds == n_rounds
     assert (np.diff(regret) >= 0).all()
     assert regret[-1] == pytest.approx(policy.cumulative_regret(MEANS), rel=1e-12)
-    bounds = [policy.regret_bound(MEANS, int(each)) for each in rounds]
+    bounds = [policy.regret_bound(MEANS, int(round_)) for round_ in rounds]
     assert (regret <= bounds).all()
     # Not by chance: always choosing at random would lose ten times as much, and pass the bound.
     at_random = n_rounds * (MEANS.max() - MEANS.mean())
@@ -553,9 +567,9 @@ def test_a_reward_outside_its_range_changes_nothing(reward):
 
 
 NO_ARGUMENTS = [
-    *(("update", (0, each), InvalidType, "reward is") for each in ("1", None, 1j, [0.5])),
-    *(("update", (each, 0.5), InvalidParameter, "Allowed: 0 to 1") for each in (2, -1)),
-    *(("update", (each, 0.5), InvalidType, "Pass what select") for each in (0.0, True, "0", None)),
+    *(("update", (0, reward), InvalidType, "reward is") for reward in ("1", None, 1j, [0.5])),
+    *(("update", (arm, 0.5), InvalidParameter, "Allowed: 0 to 1") for arm in (2, -1)),
+    *(("update", (arm, 0.5), InvalidType, "Pass what select") for arm in (0.0, True, "0", None)),
     *(
         (name, arguments, InvalidParameter, words)
         for means in ([0.5], [0.5, 1.5], [0.5, math.nan], "ab", [[0.1, 0.2]])
@@ -565,8 +579,8 @@ NO_ARGUMENTS = [
         )
     ),
     ("regret_bound", ([0.5, 1.0],), InvalidParameter, "n_rounds is 0"),
-    *(("__init__", (each,), InvalidParameter, "n_arms") for each in (0, -1)),
-    *(("__init__", (each,), InvalidType, "n_arms") for each in (2.0, True, None)),
+    *(("__init__", (n_arms,), InvalidParameter, "n_arms") for n_arms in (0, -1)),
+    *(("__init__", (n_arms,), InvalidType, "n_arms") for n_arms in (2.0, True, None)),
 ]
 
 
@@ -604,7 +618,8 @@ def shortfall(name, seed):
     from sklearn.model_selection import GridSearchCV, StratifiedShuffleSplit
 
     rows = real_data.load(name)
-    X, groups = rows.z_scored(0), rows.groups
+    X = rows.z_scored(0)
+    groups = rows.groups
     settings = {"scoring": minus_gap_and_error, "refit": False}
     folds = StratifiedShuffleSplit(N_SPLITS, test_size=0.3, random_state=seed).split(X, groups)
     grid = GridSearchCV(FairPCA(), REAL_GRID, cv=list(folds), error_score="raise", **settings)

@@ -18,16 +18,16 @@ def make_case(seed=0, n=240, p=4):
     """Features that follow age and the number of children, in three groups."""
     rng = np.random.default_rng(seed)
     groups = rng.choice(["a", "b", "c"], n)
-    beside = np.column_stack([rng.normal(40, 12, n), rng.poisson(1.5, n)])
-    beside[groups == "a", 0] += 15
+    columns = np.column_stack([rng.normal(40, 12, n), rng.poisson(1.5, n)])
+    columns[groups == "a", 0] += 15
     features = rng.standard_normal((n, p)) * [3, 2, 1, 1][:p]
-    features += (beside - beside.mean(axis=0)) / beside.std(axis=0) @ rng.normal(size=(2, p))
+    features += (columns - columns.mean(axis=0)) / columns.std(axis=0) @ rng.normal(size=(2, p))
     features[groups == "b"] *= 1.7
-    return pd.DataFrame(np.hstack([features, beside]), columns=NAMES), groups
+    return pd.DataFrame(np.hstack([features, columns]), columns=NAMES), groups
 
 
-def correlations(reduced, beside):
-    return np.corrcoef(reduced.T, beside.T)[: reduced.shape[1], reduced.shape[1] :]
+def correlations(reduced, columns):
+    return np.corrcoef(reduced.T, columns.T)[: reduced.shape[1], reduced.shape[1] :]
 
 
 @parametrize_diagonal(
@@ -48,13 +48,14 @@ def test_reduced_rows_are_uncorrelated_with_the_columns(criterion, center):
 def test_total_error_is_that_of_pca_in_what_the_columns_leave():
     frame, groups = make_case(1)
     frame = frame.drop(columns="children")
-    X, beside = frame[NAMES[:4]].to_numpy(), frame[["age"]].to_numpy()
+    X = frame[NAMES[:4]].to_numpy()
+    age = frame[["age"]].to_numpy()
     fair = fs.FairPCA(2, criterion="total_error", restriction=fs.Uncorrelated("age"))
     fair.fit(frame, sensitive_features=groups)
     rows = X - X.mean(axis=0)
-    axis = rows.T @ (beside - beside.mean())
-    left = np.linalg.svd(axis, full_matrices=True)[0][:, 1:]
-    sizes = np.linalg.svd(rows @ left, compute_uv=False)
+    axis = rows.T @ (age - age.mean())
+    free = np.linalg.svd(axis, full_matrices=True)[0][:, 1:]
+    sizes = np.linalg.svd(rows @ free, compute_uv=False)
     reference = (rows**2).sum() - (sizes[:2] ** 2).sum()
     assert fair.solution_.objective == pytest.approx(reference / len(rows), rel=1e-12)
 
@@ -62,7 +63,7 @@ def test_total_error_is_that_of_pca_in_what_the_columns_leave():
 def test_indicators_of_the_groups_make_mean_parity():
     frame, groups = make_case(2)
     X = frame[NAMES[:4]].to_numpy()
-    marks = np.column_stack([groups == each for each in ("a", "b")]).astype(float)
+    marks = np.column_stack([groups == group for group in ("a", "b")]).astype(float)
     hidden = fs.FairPCA(1, restriction=fs.Uncorrelated([4, 5]))
     hidden.fit(np.hstack([X, marks]), sensitive_features=groups)
     parity = fs.FairPCA(1, restriction=fs.MeanParity()).fit(X, sensitive_features=groups)
@@ -76,10 +77,10 @@ def test_within_groups_no_group_has_a_correlation():
     hidden = fs.Uncorrelated("age", within_groups=True)
     fair = fs.FairPCA(1, restriction=hidden).fit(frame, sensitive_features=groups)
     reduced = fair.transform(frame)
-    for each in "abc":
-        own = groups == each
-        found = correlations(reduced[own], frame.loc[own, ["age"]].to_numpy())
-        assert np.abs(found).max() < 1e-12
+    for group in "abc":
+        in_group = groups == group
+        coefficients = correlations(reduced[in_group], frame.loc[in_group, ["age"]].to_numpy())
+        assert np.abs(coefficients).max() < 1e-12
     assert fs.verify(fair, frame, groups)
     with pytest.raises(IncompatibleParameters, match="at most 1: the restriction removes 3 of 4"):
         fs.FairPCA(2, restriction=hidden).fit(frame, sensitive_features=groups)
@@ -89,44 +90,44 @@ def test_an_offset_of_the_column_changes_nothing():
     frame, groups = make_case(4)
     hidden = fs.FairPCA(2, restriction=fs.Uncorrelated("age"))
     near = hidden.fit(frame, sensitive_features=groups).components_
-    moved = frame.assign(age=frame["age"] + 1e7)
-    far = hidden.fit(moved, sensitive_features=groups).components_
+    shifted = frame.assign(age=frame["age"] + 1e7)
+    far = hidden.fit(shifted, sensitive_features=groups).components_
     np.testing.assert_allclose(near, far, atol=1e-7)
 
 
 def test_parts_merged_moments_and_files_give_the_same_answer(tmp_path):
     frame, groups = make_case(5)
     model = fs.FairPCA(2, restriction=fs.Uncorrelated("age"))
-    whole = model.fit(frame, sensitive_features=groups).solution_
+    solution = model.fit(frame, sensitive_features=groups).solution_
     parts = [frame[:100], frame[100:]], [groups[:100], groups[100:]]
-    added = fs.FairPCA(2, restriction=fs.Uncorrelated("age"))
+    by_parts = fs.FairPCA(2, restriction=fs.Uncorrelated("age"))
     for X, labels in zip(*parts, strict=True):
-        added.partial_fit(X[NAMES[::-1]] if X is parts[0][1] else X, sensitive_features=labels)
+        by_parts.partial_fit(X[NAMES[::-1]] if X is parts[0][1] else X, sensitive_features=labels)
     moments = [fs.GroupMoments.from_rows(X, g) for X, g in zip(*parts, strict=True)]
     (moments[0] + moments[1]).save(tmp_path / "all.moments")
-    read = fs.GroupMoments.load(tmp_path / "all.moments")
-    from_file = fs.FairPCA(2, restriction=fs.Uncorrelated("age")).fit_moments(read)
+    moments_read = fs.GroupMoments.load(tmp_path / "all.moments")
+    from_file = fs.FairPCA(2, restriction=fs.Uncorrelated("age")).fit_moments(moments_read)
     from_file.moments_.save(tmp_path / "again.moments")
     again = fs.GroupMoments.load(tmp_path / "again.moments")
     assert again.n_features == 6
-    refit = fs.FairPCA(2, restriction=fs.Uncorrelated("age")).fit_moments(again)
-    for other in (added, from_file, refit):
-        assert other.solution_.objective == pytest.approx(whole.objective, rel=1e-10)
-        assert fs.verify(other, read)
+    from_copy = fs.FairPCA(2, restriction=fs.Uncorrelated("age")).fit_moments(again)
+    for other in (by_parts, from_file, from_copy):
+        assert other.solution_.objective == pytest.approx(solution.objective, rel=1e-10)
+        assert fs.verify(other, moments_read)
 
 
 def test_a_saved_model_is_verified_and_audited(tmp_path):
     frame, groups = make_case(6)
     fair = fs.FairPCA(2, restriction=fs.Uncorrelated("age")).fit(frame, sensitive_features=groups)
     fair.subspace_.save(tmp_path / "fair.model")
-    read = fs.FairSubspace.load(tmp_path / "fair.model")
-    assert fs.verify(read, frame, groups)
-    told = fs.audit({"fair": fair}, frame, groups, folds=5)
-    by_name = {model.name: model for model in told.models}
+    subspace = fs.FairSubspace.load(tmp_path / "fair.model")
+    assert fs.verify(subspace, frame, groups)
+    result = fs.audit({"fair": fair}, frame, groups, folds=5)
+    by_name = {model.name: model for model in result.models}
     assert by_name["fair"].has_estimates
-    own = [group.observed_error.value for group in by_name["fair"].groups]
-    np.testing.assert_allclose(own, fair.group_errors_, rtol=1e-10)
-    # Ordinary PCA beside it has the same features, and so less error.
+    errors = [group.observed_error.value for group in by_name["fair"].groups]
+    np.testing.assert_allclose(errors, fair.group_errors_, rtol=1e-10)
+    # Ordinary PCA in the same audit has the same features, and so less error.
     assert by_name["PCA"].observed_total_error < by_name["fair"].observed_total_error
 
 
@@ -137,17 +138,18 @@ def test_command_line_fits_audits_and_verifies(tmp_path, capfd, monkeypatch):
     monkeypatch.chdir(tmp_path)
 
     def run(*words):
-        status, told = cli.run(list(words)), capfd.readouterr()
-        assert status == 0, told.err
-        return told.out
+        status = cli.run(list(words))
+        output = capfd.readouterr()
+        assert status == 0, output.err
+        return output.out
 
-    asked = ("--restriction", "uncorrelated", "--restriction-param", "columns=age,children")
-    read = ("people.csv", "--group", "group")
-    told = json.loads(run("fit", *read, "-d", "2", *asked, "-o", "fair.model", "--json"))
-    assert "Uncorrelated" in told["certificate"]["restriction"]
-    assert told["rows"]["n_features"] == 4
-    assert "holds" in run("verify", "fair.model", *read)
-    audited = json.loads(run("audit", *read, "--model", "fair.model", "--json"))
+    options = ("--restriction", "uncorrelated", "--restriction-param", "columns=age,children")
+    rows = ("people.csv", "--group", "group")
+    facts = json.loads(run("fit", *rows, "-d", "2", *options, "-o", "fair.model", "--json"))
+    assert "Uncorrelated" in facts["certificate"]["restriction"]
+    assert facts["rows"]["n_features"] == 4
+    assert "holds" in run("verify", "fair.model", *rows)
+    audited = json.loads(run("audit", *rows, "--model", "fair.model", "--json"))
     assert audited["models"][0]["name"] == "fair.model"
     run("transform", "fair.model", "people.csv", "-o", "reduced.csv")
     reduced = pd.read_csv(tmp_path / "reduced.csv").iloc[:, -2:].to_numpy()
@@ -171,7 +173,7 @@ def test_wrong_columns_are_refused(make, error, expected_text):
 
 
 @pytest.mark.parametrize(
-    ("changed", "columns", "expected_text"),
+    ("columns_of_frame", "columns", "expected_text"),
     [
         ({}, ["salary"], "uses the columns 'salary'"),
         ({}, NAMES, "at least one feature"),
@@ -179,9 +181,9 @@ def test_wrong_columns_are_refused(make, error, expected_text):
         ({"age": np.nan}, ["age"], "age"),
     ],
 )
-def test_columns_that_cannot_be_used_are_refused(changed, columns, expected_text):
+def test_columns_that_cannot_be_used_are_refused(columns_of_frame, columns, expected_text):
     frame, groups = make_case(8)
     model = fs.FairPCA(1, restriction=fs.Uncorrelated(columns))
     with pytest.raises(InvalidInput, match=expected_text):
-        model.fit(frame.assign(**changed), sensitive_features=groups)
+        model.fit(frame.assign(**columns_of_frame), sensitive_features=groups)
     assert not hasattr(model, "components_")

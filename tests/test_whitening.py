@@ -36,7 +36,8 @@ def test_the_first_component_without_variance_is_named():
 
 def test_few_rows_have_no_more_components_than_they_vary_along():
     rng = np.random.default_rng(0)
-    X, groups = rng.standard_normal((10, 600)), np.array(["a", "b"] * 5)
+    X = rng.standard_normal((10, 600))
+    groups = np.array(["a", "b"] * 5)
     FairPCA(8, **HIDDEN).fit(X, sensitive_features=groups)
     with pytest.raises(IncompatibleParameters, match="component 9 of 9"):
         FairPCA(9, **HIDDEN).fit(X, sensitive_features=groups)
@@ -45,7 +46,8 @@ def test_few_rows_have_no_more_components_than_they_vary_along():
 @pytest.mark.parametrize("large", [1e3, 1e6, 1e7])
 def test_small_columns_next_to_a_large_one_are_not_rounding(large):
     rng = np.random.default_rng(1)
-    X, groups = rng.standard_normal((200, 4)) * [large, 1, 2, 3], np.array(["a", "b"] * 100)
+    X = rng.standard_normal((200, 4)) * [large, 1, 2, 3]
+    groups = np.array(["a", "b"] * 100)
     white = FairPCA(3, **HIDDEN).fit(X, sensitive_features=groups)
     deviations = white.transform(X).std(axis=0)
     np.testing.assert_allclose(deviations, 1, rtol=1e-6)

@@ -85,8 +85,8 @@ def test_numbers_in_representations_agree_with_their_nouns():
     ("d", "sentence"), [(1, "PCA: 1 dimension keeps "), (3, "PCA: 3 dimensions keep ")]
 )
 def test_the_finding_that_nothing_is_lost_agrees_with_the_dimensions(d, sentence):
-    found = audit({"PCA": np.eye(d)}, X[:, :d], GROUPS, folds=None)
-    (message,) = [each.message for each in found.findings if each.code == "FS206"]
+    result = audit({"PCA": np.eye(d)}, X[:, :d], GROUPS, folds=None)
+    (message,) = [finding.message for finding in result.findings if finding.code == "FS206"]
     assert message.startswith(sentence)
     # One dimension cannot become fewer.
     assert ("Use fewer dimensions" in message) == (d > 1)
@@ -108,8 +108,8 @@ FRAMES = {
 @pytest.mark.parametrize("kind", FRAMES)
 def test_types_are_named_as_the_package_of_the_frame_names_them(kind):
     frame, dtype = FRAMES[kind]
-    named = re.escape(f"Column 't' is not numeric ({dtype}).")
-    with pytest.raises(InvalidInput, match=named):
+    expected_text = re.escape(f"Column 't' is not numeric ({dtype}).")
+    with pytest.raises(InvalidInput, match=expected_text):
         GroupMoments.from_rows(frame, GROUPS)
     with pytest.raises(
         InvalidInput, match=re.escape(f"weight column 't' is not numeric ({dtype}).")

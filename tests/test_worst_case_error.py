@@ -36,21 +36,24 @@ def error_of(rows, subspace):
 
 @pytest.mark.parametrize("least", [False, True])
 def test_the_worst_case_is_attained_at_the_edge_of_the_ball(fair, least):
-    subspace, sign = fair.subspace_, -1.0 if least else 1.0
+    subspace = fair.subspace_
+    sign = -1.0 if least else 1.0
     worst = metrics.worst_case_error(fair, X, GROUPS, RADIUS, best_case=least)
     for label, eps in RADIUS.items():
         rows = X[label == GROUPS]
-        there = move(rows, subspace, eps, sign)
-        apart = metrics.gaussian_wasserstein(*moments_of(rows), *moments_of(there))
+        moved_rows = move(rows, subspace, eps, sign)
+        apart = metrics.gaussian_wasserstein(*moments_of(rows), *moments_of(moved_rows))
         assert apart == pytest.approx(eps, rel=1e-9)
-        assert error_of(there, subspace) == pytest.approx(worst[label], rel=1e-10)
+        assert error_of(moved_rows, subspace) == pytest.approx(worst[label], rel=1e-10)
 
 
 def test_no_other_distribution_at_that_distance_has_a_larger_error(fair):
     subspace = fair.subspace_
     worst = metrics.worst_case_error(fair, X, GROUPS, RADIUS)
     lowest = metrics.worst_case_error(fair, X, GROUPS, RADIUS, best_case=True)
-    rows, eps, rng = X[GROUPS == "a"], RADIUS["a"], np.random.default_rng(0)
+    rows = X[GROUPS == "a"]
+    eps = RADIUS["a"]
+    rng = np.random.default_rng(0)
     for _ in range(8):
         turn = 0.5 * rng.standard_normal((5, 5))
         step = rows @ turn + rng.standard_normal(5)
@@ -58,8 +61,8 @@ def test_no_other_distribution_at_that_distance_has_a_larger_error(fair):
         ends = [0.0, 8.0]
         for _ in range(40):
             middle = sum(ends) / 2
-            there = rows + middle * step
-            near = metrics.gaussian_wasserstein(*moments_of(rows), *moments_of(there)) <= eps
+            moved_rows = rows + middle * step
+            near = metrics.gaussian_wasserstein(*moments_of(rows), *moments_of(moved_rows)) <= eps
             ends[0 if near else 1] = middle
         error = error_of(rows + ends[0] * step, subspace)
         assert lowest["a"] - 1e-9 <= error <= worst["a"] + 1e-9
@@ -98,21 +101,23 @@ def test_an_error_below_the_radius_may_vanish(fair):
 @pytest.mark.parametrize("seed", range(5))
 def test_the_distance_agrees_with_matrix_square_roots(seed):
     rng = np.random.default_rng(seed)
-    first, second = (each @ each.T for each in rng.standard_normal((2, 4, 4)))
+    first, second = (root @ root.T for root in rng.standard_normal((2, 4, 4)))
     means = rng.standard_normal((2, 4))
     root = scipy.linalg.sqrtm(first)
     cross = np.trace(scipy.linalg.sqrtm(root @ second @ root)).real
     expected = ((means[0] - means[1]) ** 2).sum() + np.trace(first + second) - 2 * cross
-    found = metrics.gaussian_wasserstein(means[0], first, means[1], second)
-    assert found == pytest.approx(expected, rel=1e-8)
+    distance = metrics.gaussian_wasserstein(means[0], first, means[1], second)
+    assert distance == pytest.approx(expected, rel=1e-8)
     assert metrics.gaussian_wasserstein(means[0], first, means[0], first) < 1e-12
 
 
 def test_the_distance_of_covariances_that_commute_and_of_points():
     ones = np.zeros(3)
     variances = np.array([4.0, 9.0, 0.0]), np.array([1.0, 0.0, 16.0])
-    found = metrics.gaussian_wasserstein(ones, np.diag(variances[0]), ones, np.diag(variances[1]))
-    assert found == pytest.approx(1 + 9 + 16)
+    distance = metrics.gaussian_wasserstein(
+        ones, np.diag(variances[0]), ones, np.diag(variances[1])
+    )
+    assert distance == pytest.approx(1 + 9 + 16)
     empty = np.zeros((3, 3))
     assert metrics.gaussian_wasserstein([1, 2, 3], empty, [1, 2, 5], empty) == 4.0
 

@@ -33,7 +33,7 @@ class Distribution:
         return rows + self.noise * rng.normal(size=(n, p)) if self.noise else rows
 
     def loss_share(self, model):
-        """Loss of a model about its mean, as a share of the variance about that."""
+        """Return the loss of a model about its mean, as a share of the variance about it."""
         mean, components = model.mean_, model.components_
         if model.scale_ is not None:
             raise NotImplementedError("scaled models")
@@ -41,9 +41,9 @@ class Distribution:
         factors = np.column_stack([self.factors, mean])
         values = np.linalg.eigvalsh(factors.T @ factors)[::-1]
         variance = values.sum() + p * self.noise**2
-        kept = ((components @ factors) ** 2).sum() + d * self.noise**2
+        captured = ((components @ factors) ** 2).sum() + d * self.noise**2
         best = values[:d].sum() + d * self.noise**2
-        return float((best - kept) / variance)
+        return float((best - captured) / variance)
 
 
 @dataclass
@@ -166,12 +166,12 @@ def audit_drawn_table(table, criteria=("minimax_loss",)):
     }
     audit = fs.audit(models, table.X, table.groups, **table.options)
     plain = fs.FairPCA(table.d, criterion="total_error")
-    fitted = {**models, "PCA": plain.fit(table.X, sensitive_features=table.groups)}
+    all_models = {**models, "PCA": plain.fit(table.X, sensitive_features=table.groups)}
     losses = {
         name: {
             group: distribution.loss_share(model)
             for group, distribution in table.distributions.items()
         }
-        for name, model in fitted.items()
+        for name, model in all_models.items()
     }
     return CheckedAudit(table, audit, losses)

@@ -15,4 +15,4 @@ def draw_unresolved_rows():
 
 
 def claims_nothing(text):
-    return not any(each in text.lower() for each in ("proven", "is optimal", "open gap"))
+    return not any(word in text.lower() for word in ("proven", "is optimal", "open gap"))

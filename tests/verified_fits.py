@@ -54,9 +54,9 @@ def failures() -> list[str]:
         checked = [(subspace, verify(subspace, moments)) for subspace, moments in _pending]
     _pending.clear()
     return [
-        f"{subspace!r}: {found}"
-        for subspace, found in checked
-        if not _is_confirmed(subspace, found)
+        f"{subspace!r}: {result}"
+        for subspace, result in checked
+        if not _is_confirmed(subspace, result)
     ]
 
 
@@ -65,10 +65,10 @@ def forget() -> None:
     _pending.clear()
 
 
-def _is_confirmed(subspace: Any, found: Verification) -> bool:
+def _is_confirmed(subspace: Any, verification: Verification) -> bool:
     """Whether the certificate holds, or is called unresolved and cannot be verified."""
-    cannot_tell = any(CANNOT_BE_VERIFIED in message for message in found.messages)
-    if any("rows have changed" in message for message in found.messages):
+    cannot_tell = any(CANNOT_BE_VERIFIED in message for message in verification.messages)
+    if any("rows have changed" in message for message in verification.messages):
         # The test has changed its table, to which moments of wide tables refer.
         return True
-    return found.holds or (cannot_tell and subspace.certificate.status == "unresolved")
+    return verification.holds or (cannot_tell and subspace.certificate.status == "unresolved")

@@ -8,7 +8,8 @@ from reproduction.data import load, load_faces
 from reproduction.vu.protocol import GroupArray
 
 # Drawn of each gender, and what each image is resized to by area.
-_FACES_PER_GENDER, _SHAPE = 2000, (24, 24)
+_FACES_PER_GENDER = 2000
+_SHAPE = (24, 24)
 
 
 @dataclass(frozen=True)
@@ -35,13 +36,13 @@ class DataSet:
         return 2 if self.is_large else 3
 
     def load(self, folder: Path) -> tuple[FloatArray, GroupArray]:
-        """Raw rows and the group of each."""
-        found = (
+        """Load the raw rows and their groups."""
+        data = (
             load_faces(folder, n_per_gender=_FACES_PER_GENDER, shape=_SHAPE)
             if self.is_large
             else load(self.name, folder, self.group)
         )
-        return found.X, found.sensitive_features
+        return data.X, data.sensitive_features
 
 
 DATA_SETS = (
@@ -65,4 +66,4 @@ DATA_SETS = (
 
 def data_set_of(name: str) -> DataSet:
     """Return the data set of this name."""
-    return next(each for each in DATA_SETS if each.name == name)
+    return next(data_set for data_set in DATA_SETS if data_set.name == name)

@@ -61,7 +61,7 @@ class Dimensions:
         quick = setting.effort is Effort.QUICK
         names = ("ecoli", "wine_quality") if quick else tuple(_DATA_SETS)
         n_splits = 2 if quick else 5
-        found: dict[str, Curves] = {}
+        curves_by_data_set: dict[str, Curves] = {}
         total = len(names) * n_splits
         for i, name in enumerate(names):
             splits = []
@@ -69,10 +69,10 @@ class Dimensions:
                 setting.progress(f"{name}, split {split + 1}", i * n_splits + split, total)
                 step = partial(on_one_thread, _step, name, setting, setting.seed + split)
                 splits.append(setting.store.get_or_compute(f"{name}/{split}", step))
-            found[name] = mean_curves(splits)
+            curves_by_data_set[name] = mean_curves(splits)
         rows: list[tuple[Cell, ...]] = [
             (name, part, d, method, *figures)
-            for name, curves in found.items()
+            for name, curves in curves_by_data_set.items()
             for part, of_part in curves.items()
             for method, of_method in of_part.items()
             for d, figures in enumerate(of_method, start=1)
@@ -83,10 +83,12 @@ class Dimensions:
             "without figures and does not say how many components they show.",
             "Groups in alphabetical order of their labels.",
         )
-        return Result(self.title, _COLUMNS, rows, notes, lambda figure: _draw(figure, found))
+        return Result(
+            self.title, _COLUMNS, rows, notes, lambda figure: _draw(figure, curves_by_data_set)
+        )
 
 
-def curves_of(X: FloatArray, groups: GroupArray, chosen: Sequence[Method], seed: int) -> Curves:
+def curves_of(X: FloatArray, groups: GroupArray, selection: Sequence[Method], seed: int) -> Curves:
     """Errors of both groups, ABDiff and ARE at 1 to 12 components, on both halves of the rows.
 
     Parameters
@@ -94,7 +96,7 @@ def curves_of(X: FloatArray, groups: GroupArray, chosen: Sequence[Method], seed:
     X : (n, p) array
         Raw rows.
     groups : (n,) array
-    chosen : sequence of Method
+    selection : sequence of Method
     seed : int
         Of the split.
     """
@@ -103,9 +105,9 @@ def curves_of(X: FloatArray, groups: GroupArray, chosen: Sequence[Method], seed:
     parts = {"training": everything.at(train_rows), "test": everything.at(test_rows)}
     train = parts["training"]
     moments = GroupMoments.from_rows(train.rows, train.groups)
-    curves: Curves = {part: {method.name: [] for method in chosen} for part in parts}
+    curves: Curves = {part: {method.name: [] for method in selection} for part in parts}
     for d in range(1, min(X.shape[1] - 1, _MAX_COMPONENTS) + 1):
-        for method in chosen:
+        for method in selection:
             fit = method.fit(moments, d, method.settings[0], seed)
             for name, part in parts.items():
                 curves[name][method.name].append(_figures(fit.components, part))
@@ -113,7 +115,7 @@ def curves_of(X: FloatArray, groups: GroupArray, chosen: Sequence[Method], seed:
 
 
 def mean_curves(splits: Sequence[Curves]) -> Curves:
-    """Their means over splits."""
+    """Return the means of curves over splits."""
     return {
         part: {
             method: np.mean([split[part][method] for split in splits], axis=0).tolist()
@@ -135,12 +137,12 @@ def _step(name: str, setting: Setting, seed: int) -> Curves:
     return curves_of(X, groups, _METHODS, seed)
 
 
-def _draw(figure: "Figure", found: dict[str, Curves]) -> None:
-    """For each data set: errors of both groups, and beside it the gap; rows of the test half."""
-    figure.set_size_inches(8.4, 2.7 * len(found) + 0.5)
+def _draw(figure: "Figure", curves_by_data_set: dict[str, Curves]) -> None:
+    """Draw errors of both groups, and next to them the gap, of the test half of each data set."""
+    figure.set_size_inches(8.4, 2.7 * len(curves_by_data_set) + 0.5)
     figure.suptitle("Rows of the test half")
-    panels = figure.subplots(len(found), 2, squeeze=False)
-    for (left, right), (name, curves) in zip(panels, found.items(), strict=True):
+    panels = figure.subplots(len(curves_by_data_set), 2, squeeze=False)
+    for (left, right), (name, curves) in zip(panels, curves_by_data_set.items(), strict=True):
         for method, of_method in curves["test"].items():
             color, marker = STYLES[method]
             table = np.array(of_method)

@@ -22,10 +22,10 @@ def compute_outcomes(plan: Plan, setting: Setting, *, leakage: bool) -> Outcomes
     for i, data_set in enumerate(plan.data_sets):
         # Read only where a step is yet to be computed.
         rows = None
-        kept = outcomes.setdefault(data_set.name, [])
+        repeats = outcomes.setdefault(data_set.name, [])
         for repeat in range(plan.n_repeats):
-            done = i * plan.n_repeats + repeat
-            setting.progress(f"{data_set.name}, split {repeat + 1}", done, total)
+            n_done = i * plan.n_repeats + repeat
+            setting.progress(f"{data_set.name}, split {repeat + 1}", n_done, total)
             key = f"{data_set.name}/{repeat}" + ("/leakage" if leakage else "")
             if rows is None and key not in setting.store:
                 rows = data_set.load(setting.data)
@@ -37,7 +37,7 @@ def compute_outcomes(plan: Plan, setting: Setting, *, leakage: bool) -> Outcomes
             )
 
             step = partial(on_one_thread, _step, rows, plan.methods(data_set, repeat), how)
-            kept.append(setting.store.get_or_compute(key, step))
+            repeats.append(setting.store.get_or_compute(key, step))
     return outcomes
 
 

@@ -30,7 +30,9 @@ _FRONTIER = "exact frontier"
 # Far enough for the curve's end where no subspace has equal errors.
 _FIRST_PENALTIES = (0.0, 1.0, 30.0, 1000.0)
 # Points are at most this share of the curve's extent apart, in gap and in error.
-_STEP, _MAX_POINTS, _ONE_PENALTY = 0.04, 60, 1e-6
+_STEP = 0.04
+_MAX_POINTS = 60
+_ONE_PENALTY = 1e-6
 _COLUMNS = ("data set", "method", "radius", "penalty", "other", "ABDiff", "ARE", "above frontier")
 
 # Of one subspace: method, setting, ABDiff, ARE.
@@ -52,8 +54,8 @@ class Pareto:
         for i, name in enumerate(names):
             setting.progress(name, i, len(names))
             step = partial(on_one_thread, _step, name, setting, compared_methods(setting.effort))
-            found = setting.store.get_or_compute(name, step)
-            points[name] = [(str(m), dict(s), float(gap), float(e)) for m, s, gap, e in found]
+            figures = setting.store.get_or_compute(name, step)
+            points[name] = [(str(m), dict(s), float(gap), float(e)) for m, s, gap, e in figures]
         rows: list[tuple[Cell, ...]] = []
         for name, of_set in points.items():
             for method, how, gap, error in of_set:
@@ -87,20 +89,20 @@ def compared_methods(effort: Effort) -> tuple[Method, ...]:
             "FairPCA",
             None,
             methods.multiplicative_fair_pca,
-            tuple({"rate": each} for each in (rates[:1] if quick else rates)),
+            tuple({"rate": rate} for rate in (rates[:1] if quick else rates)),
         ),
         Method(
             "CFPCA mean",
             None,
             methods.mean_parity,
-            tuple({"tolerance": each} for each in methods.MEAN_TOLERANCES),
+            tuple({"tolerance": tolerance} for tolerance in methods.MEAN_TOLERANCES),
         ),
         Method("PCA", None, methods.pca),
     )
 
 
 def compute_points(
-    X: FloatArray, groups: GroupArray, chosen: Sequence[Method], seed: int
+    X: FloatArray, groups: GroupArray, selection: Sequence[Method], seed: int
 ) -> list[Point]:
     """ABDiff and ARE of every method at every setting, and of the frontier, on all rows.
 
@@ -109,13 +111,13 @@ def compute_points(
     X : (n, p) array
         Raw rows; all of them standardize.
     groups : (n,) array
-    chosen : sequence of Method
+    selection : sequence of Method
     seed : int
     """
     rows = standardized(X, np.arange(len(X)))
     moments = GroupMoments.from_rows(rows, groups)
     points: list[Point] = []
-    for method in chosen:
+    for method in selection:
         for setting in method.settings:
             fit = method.fit(moments, _N_COMPONENTS, setting, seed)
             points.append((method.name, setting, *_gap_and_error(fit, moments)))
@@ -146,10 +148,10 @@ def least_error(points: Sequence[Point], gap: float) -> float:
 
 def _frontier_fits(moments: GroupMoments) -> list[tuple[FairSubspace, float | None]]:
     """Fit the error gap criterion at penalties that cover the whole curve, and equal errors."""
-    fits = {each: _fit_at_penalty(moments, each) for each in _FIRST_PENALTIES}
+    fits = {penalty: _fit_at_penalty(moments, penalty) for penalty in _FIRST_PENALTIES}
     while len(fits) < _MAX_POINTS:
         penalties = sorted(fits)
-        points = np.array([_gap_and_error(fits[each], moments) for each in penalties])
+        points = np.array([_gap_and_error(fits[penalty], moments) for penalty in penalties])
         extent = np.ptp(points, axis=0)
         steps = np.abs(np.diff(points, axis=0)) / np.where(extent > 0, extent, 1.0)
         # A jump at one penalty is an edge: the curve is the chord, and there is nothing to split.
@@ -160,7 +162,9 @@ def _frontier_fits(moments: GroupMoments) -> list[tuple[FairSubspace, float | No
             break
         middle = (penalties[widest] + penalties[widest + 1]) / 2
         fits[middle] = _fit_at_penalty(moments, middle)
-    curve: list[tuple[FairSubspace, float | None]] = [(fits[each], each) for each in sorted(fits)]
+    curve: list[tuple[FairSubspace, float | None]] = [
+        (fits[penalty], penalty) for penalty in sorted(fits)
+    ]
     try:
         equal = fit_moments(
             moments, FitSettings.parse(_N_COMPONENTS, "equal_error", center="none")
@@ -184,9 +188,9 @@ def _gap_and_error(fit: FairSubspace, moments: GroupMoments) -> tuple[float, flo
     return float(abs(errors[0] - errors[1])), float(moments.proportions @ errors)
 
 
-def _step(name: str, setting: Setting, chosen: Sequence[Method]) -> list[Point]:
+def _step(name: str, setting: Setting, selection: Sequence[Method]) -> list[Point]:
     X, groups = data_set_of(name).load(setting.data)
-    return compute_points(X, groups, chosen, setting.seed)
+    return compute_points(X, groups, selection, setting.seed)
 
 
 def _draw(figure: "Figure", points: dict[str, list[Point]]) -> None:
@@ -196,9 +200,9 @@ def _draw(figure: "Figure", points: dict[str, list[Point]]) -> None:
         curve = compute_frontier(of_set)
         axes.plot(*curve.T, color="0.35", linewidth=1.6, label=_FRONTIER)
         for method, (color, marker) in STYLES.items():
-            found = [(gap, error) for each, _, gap, error in of_set if each == method]
-            if found:
-                x, y = zip(*found, strict=True)
+            positions = [(gap, error) for name, _, gap, error in of_set if name == method]
+            if positions:
+                x, y = zip(*positions, strict=True)
                 open_marker = method == "RFPCA paper's algorithm"
                 face = "none" if open_marker else color
                 size = 60 if open_marker else 26

@@ -25,7 +25,7 @@ TOLERANT = Method(
     "CFPCA mean, tolerance chosen",
     "CFPCA_mean",
     methods.mean_parity,
-    tuple({"tolerance": each} for each in methods.MEAN_TOLERANCES),
+    tuple({"tolerance": tolerance} for tolerance in methods.MEAN_TOLERANCES),
 )
 BOTH = Method("CFPCA both", "CFPCA_both", methods.closest_covariances)
 LIMITED = Method(
@@ -119,6 +119,6 @@ class Plan:
 def plan_of(effort: Effort) -> Plan:
     """Three small data sets and two splits if quick; otherwise all, and the paper's ten."""
     if effort is Effort.QUICK:
-        chosen = tuple(each for each in DATA_SETS if each.name in _QUICK)
-        return Plan(effort, chosen, 2)
+        small = tuple(data_set for data_set in DATA_SETS if data_set.name in _QUICK)
+        return Plan(effort, small, 2)
     return Plan(effort, DATA_SETS, 10)

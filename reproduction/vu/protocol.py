@@ -78,12 +78,12 @@ def fold_rows(n_rows: int, n_folds: int, seed: int) -> list[tuple[IndexArray, In
 
     Returns
     -------
-    list of (fitted on, judged on) index arrays
+    list of (training rows, test rows) index arrays
     """
     folds = np.array_split(np.random.default_rng(seed).permutation(n_rows), n_folds)
     return [
-        (np.concatenate([each for j, each in enumerate(folds) if j != i]), judged)
-        for i, judged in enumerate(folds)
+        (np.concatenate([other for j, other in enumerate(folds) if j != i]), test)
+        for i, test in enumerate(folds)
     ]
 
 
@@ -136,7 +136,7 @@ def errors_of(components: FloatArray, part: Part) -> Errors:
     projector = Projector(components)
     errors = projector.squared_residuals(part.rows)
     members = [part.groups == label for label in labels]
-    own = [part.rows[each] - part.rows[each].mean(axis=0) for each in members]
-    first, second = (float(errors[each].mean()) for each in members)
-    first_own, second_own = (float(projector.squared_residuals(each).mean()) for each in own)
+    centered = [part.rows[mask] - part.rows[mask].mean(axis=0) for mask in members]
+    first, second = (float(errors[mask].mean()) for mask in members)
+    first_own, second_own = (float(projector.squared_residuals(rows).mean()) for rows in centered)
     return Errors(abs(first - second), float(errors.mean()), abs(first_own - second_own))

@@ -31,7 +31,7 @@ def performance(train: Part, test: Part, radii: Sequence[float]) -> list[list[fl
     """ABDiff and ARE on the test rows of RFPCA fitted with each radius alpha of group 1."""
     moments = GroupMoments.from_rows(train.rows, train.groups)
     fixed = float(_FIXED / np.sqrt(N_TRAIN[0]))
-    found = []
+    figures = []
     for alpha in radii:
         eps: dict[Label, float] = {
             LABELS[0]: fixed,
@@ -41,8 +41,8 @@ def performance(train: Part, test: Part, radii: Sequence[float]) -> list[list[fl
             moments, FitSettings.parse(1, RobustErrorGap(_PENALTY, eps), center="none", tol=1e-7)
         ).subspace
         errors = errors_of(fit.components, test)
-        found.append([errors.gap, errors.error])
-    return found
+        figures.append([errors.gap, errors.error])
+    return figures
 
 
 class Radius:
@@ -62,13 +62,13 @@ class Radius:
         }[setting.effort]
         radii = np.linspace(0, 10, n_radii)
         test = toy_rows(N_TEST, np.random.default_rng((setting.seed, 0)))
-        found = []
+        draws = []
         for i in range(n_draws):
             setting.progress(f"draw {i + 1}", i, n_draws)
             train = toy_rows(N_TRAIN, np.random.default_rng((setting.seed, 1, i)))
             step = partial(on_one_thread, performance, train, test, radii.tolist())
-            found.append(setting.store.get_or_compute(f"draw {i}", step))
-        figures = np.array(found)
+            draws.append(setting.store.get_or_compute(f"draw {i}", step))
+        figures = np.array(draws)
         sums = figures.sum(axis=2)
         mean, spread = sums.mean(axis=0), sums.std(axis=0)
         best = int(mean.argmin())

@@ -85,8 +85,8 @@ def reason_for(
 
 def explain_reasons(reasons: Iterable[str]) -> tuple[str, ...]:
     """Return the sentences of the reasons that occur, each once."""
-    used = set(reasons)
-    return tuple(sentence for name, sentence in EXPLANATIONS.items() if name in used)
+    names = set(reasons)
+    return tuple(sentence for name, sentence in EXPLANATIONS.items() if name in names)
 
 
 def mean(values: Sequence[float]) -> float | None:
@@ -101,7 +101,7 @@ def mean(values: Sequence[float]) -> float | None:
 
 
 def spread(values: Sequence[float]) -> float | None:
-    """Their standard deviation (ddof 1); None of fewer than two.
+    """Return the standard deviation (ddof 1); None of fewer than two.
 
     Examples
     --------
@@ -111,7 +111,7 @@ def spread(values: Sequence[float]) -> float | None:
     center = mean(values)
     if center is None or len(values) < 2:
         return None
-    return math.sqrt(math.fsum((each - center) ** 2 for each in values) / (len(values) - 1))
+    return math.sqrt(math.fsum((value - center) ** 2 for value in values) / (len(values) - 1))
 
 
 def within_spread(values: Sequence[float], printed: float) -> bool:

@@ -98,8 +98,11 @@ def run_repeat(
 def fold_moments(train: Part, n_folds: int, seed: int) -> list[tuple[GroupMoments, Part]]:
     """Return the training moments and the held-out rows of each fold."""
     return [
-        (GroupMoments.from_rows(train.rows[fitted], train.groups[fitted]), train.at(judged))
-        for fitted, judged in fold_rows(len(train.rows), n_folds, seed)
+        (
+            GroupMoments.from_rows(train.rows[training_rows], train.groups[training_rows]),
+            train.at(held_out_rows),
+        )
+        for training_rows, held_out_rows in fold_rows(len(train.rows), n_folds, seed)
     ]
 
 
@@ -128,14 +131,14 @@ def leakage_of(components: FloatArray, train: Part, test: Part) -> float:
 
 def figures_of(outcomes: Sequence[Mapping[str, Outcome]], name: str, *path: str) -> list[float]:
     """Return a figure of one method in each repeat that includes it."""
-    found = []
+    figures = []
     for outcome in outcomes:
-        each: Any = outcome.get(name, {"left_out": "not run in this repeat"})
-        if "left_out" not in each:
+        entry: Any = outcome.get(name, {"left_out": "not run in this repeat"})
+        if "left_out" not in entry:
             for step in path:
-                each = each[step]
-            found.append(float(each))
-    return found
+                entry = entry[step]
+            figures.append(float(entry))
+    return figures
 
 
 def _score_setting(

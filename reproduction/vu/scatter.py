@@ -9,7 +9,7 @@ from fairspan.displays.style import BLUE, FOREGROUND, GREEN, PURPLE, SKY, VERMIL
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-# Colors of Okabe and Ito, told apart by all common kinds of color vision; shapes tell as well.
+# Colors of Okabe and Ito, distinct in all common kinds of color vision; so are the shapes.
 STYLES = {
     "RFPCA certified": (BLUE, "o"),
     "RFPCA paper's algorithm": (SKY, "D"),
@@ -40,9 +40,9 @@ def draw_pairs(figure: "Figure", pairs: Sequence[Pair]) -> None:
     figure.set_size_inches(5.2 * len(names), 5.4 if len(names) > 1 else 5.8)
     panels = figure.subplots(1, len(names), squeeze=False)[0]
     for axes, name in zip(panels, names, strict=True):
-        shown = [pair for pair in pairs if pair.figure == name]
-        least = min(min(pair.printed, pair.ours) for pair in shown)
-        most = max(max(pair.printed, pair.ours) for pair in shown)
+        pairs_of_figure = [pair for pair in pairs if pair.figure == name]
+        least = min(min(pair.printed, pair.ours) for pair in pairs_of_figure)
+        most = max(max(pair.printed, pair.ours) for pair in pairs_of_figure)
         line = [least / 1.3, most * 1.3]
         axes.fill_between(
             line,
@@ -53,7 +53,7 @@ def draw_pairs(figure: "Figure", pairs: Sequence[Pair]) -> None:
         )
         axes.plot(line, line, color="0.5", linewidth=1)
         for method, (color, marker) in STYLES.items():
-            points = [pair for pair in shown if pair.method == method]
+            points = [pair for pair in pairs_of_figure if pair.method == method]
             if points:
                 axes.scatter(
                     [pair.printed for pair in points],

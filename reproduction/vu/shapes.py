@@ -38,7 +38,7 @@ _COLUMNS = (
 
 
 def reliable_columns(X: FloatArray) -> "np.ndarray[tuple[int], np.dtype[np.bool_]]":
-    """Which columns the paper keeps: a standard deviation above 1e-5 and below 1000.
+    """Select the columns that the paper keeps: standard deviations between 1e-5 and 1000.
 
     Parameters
     ----------
@@ -66,13 +66,13 @@ class Shapes:
 
     @property
     def files(self) -> tuple[str, ...]:
-        """Those of all data sets."""
-        return tuple(each.name for each in DATA_SETS)
+        """Files of all data sets."""
+        return tuple(data_set.name for data_set in DATA_SETS)
 
     def run(self, setting: Setting) -> Result:
         """Count."""
         printed = {row["data"]: row for row in printed_table("vu_table2_data_sets")}
-        rows = [self._row(each, setting.data, printed[each.name]) for each in DATA_SETS]
+        rows = [self._row(data_set, setting.data, printed[data_set.name]) for data_set in DATA_SETS]
         agree = sum(bool(row[-2]) for row in rows)
         return Result(
             self.title,
@@ -106,8 +106,8 @@ class Shapes:
 def _by_rule(name: str, folder: Path) -> int:
     """Return the number of numeric columns of the source that the rule keeps."""
     table = parquet.read_table(data_file(name, folder))
-    wanted = [c for c in table.column_names if "__" not in c or c.startswith("drop__")]
-    X = np.column_stack([table[each].to_numpy().astype(np.float64) for each in wanted])
+    columns = [c for c in table.column_names if "__" not in c or c.startswith("drop__")]
+    X = np.column_stack([table[column].to_numpy().astype(np.float64) for column in columns])
     return int(reliable_columns(X).sum())
 
 

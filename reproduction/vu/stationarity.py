@@ -40,7 +40,8 @@ def lipschitz_constant(problem: Problem) -> float:
     Where a group with v_g < 0 has an error near its radius, the criterion weighs it by a share of
     v_g; the spread of C is convex in that share, hence largest at 0 or 1. Both are looked at.
     """
-    second, criterion = problem.second_moments, cast(ErrorGap, problem.criterion)
+    second = problem.second_moments
+    criterion = cast(ErrorGap, problem.criterion)
 
     def largest(weights: FloatArray) -> float:
         return float(second.leading(weights, 1).eigenvalues[0])
@@ -83,7 +84,8 @@ def stationarity(problem: Problem, basis: FloatArray) -> float:
     steepest = lipschitz_constant(problem)
     if steepest == 0:
         return 0.0
-    criterion, errors = problem.criterion, problem.errors(basis)
+    criterion = problem.criterion
+    errors = problem.errors(basis)
     slopes = criterion.score_gradients(
         np.maximum(errors, FIGURE_ROUNDING * problem.second_moments.traces), problem
     )

@@ -63,30 +63,33 @@ class PrintedTable:
 
     @property
     def files(self) -> tuple[str, ...]:
-        """Those of all data sets."""
-        return tuple(each.name for each in DATA_SETS)
+        """Files of all data sets."""
+        return tuple(data_set.name for data_set in DATA_SETS)
 
     def run(self, setting: Setting) -> Result:
         """Split, fit, judge and compare."""
         plan = plan_of(setting.effort)
         outcomes = compute_outcomes(plan, setting, leakage=self._leakage)
         printed = {row["data"]: row for row in printed_table(self.printed)}
-        compared = [
-            self._compared(data_set.name, method, figure, outcomes, printed.get(data_set.name, {}))
+        comparisons = [
+            self._compare(data_set.name, method, figure, outcomes, printed.get(data_set.name, {}))
             for data_set in plan.data_sets
             for method in plan.methods(data_set, 0)
             for figure in self.figures
         ]
-        notes = (*_notes(plan, outcomes), *explain_reasons(each.why for each in compared))
+        notes = (
+            *_notes(plan, outcomes),
+            *explain_reasons(comparison.why for comparison in comparisons),
+        )
         pairs = [
-            Pair(each.figure, each.method, each.printed, each.ours)
-            for each in compared
-            if each.ours is not None and each.printed is not None
+            Pair(comparison.figure, comparison.method, comparison.printed, comparison.ours)
+            for comparison in comparisons
+            if comparison.ours is not None and comparison.printed is not None
         ]
         return Result(
             self.title,
             _COLUMNS,
-            [each.cells for each in compared],
+            [comparison.cells for comparison in comparisons],
             notes,
             lambda figure: draw_pairs(figure, pairs),
         )
@@ -95,32 +98,33 @@ class PrintedTable:
     def _leakage(self) -> bool:
         return any(figure.path == ("leakage",) for figure in self.figures)
 
-    def _compared(
+    def _compare(
         self,
         data_set: str,
         method: Method,
         figure: Figure,
         outcomes: Outcomes,
         printed: dict[str, str],
-    ) -> "Compared":
-        repeats, name = outcomes[data_set], method.name
+    ) -> "Comparison":
+        repeats = outcomes[data_set]
+        name = method.name
         if "left_out" in repeats[0][name]:
             why = f"left out: {repeats[0][name]['left_out']}"
-            return Compared(data_set, name, figure.name, [], None, None, why)
+            return Comparison(data_set, name, figure.name, [], None, None, why)
         values = figures_of(repeats, name, *figure.path)
         theirs = _number(printed, method.printed, figure.column)
-        own: list[float] = []
+        own_means: list[float] = []
         if figure.path[-1] == "gap":
-            own = figures_of(repeats, name, figure.path[0], "gap_about_own_means")
+            own_means = figures_of(repeats, name, figure.path[0], "gap_about_own_means")
         optimum: list[float] = []
         if name == PAPERS.name:
             optimum = figures_of(repeats, CERTIFIED.name, *figure.path)
-        why = reason_for(data_set, figure.name, name, values, theirs, own, optimum)
-        return Compared(data_set, name, figure.name, values, theirs, mean(own), why)
+        why = reason_for(data_set, figure.name, name, values, theirs, own_means, optimum)
+        return Comparison(data_set, name, figure.name, values, theirs, mean(own_means), why)
 
 
 @dataclass(frozen=True)
-class Compared:
+class Comparison:
     """One figure of a method on a data set, in every split, and the printed one."""
 
     data_set: str
@@ -138,7 +142,7 @@ class Compared:
 
     @property
     def cells(self) -> tuple[Cell, ...]:
-        """Its row of the table."""
+        """Row of the table."""
         difference = relative_difference(self.ours, self.printed)
         return (
             self.data_set,
@@ -181,7 +185,7 @@ def _compare_with_optimum(outcomes: Outcomes) -> str:
         for repeat in repeats
         if repeat[PAPERS.name]["setting"] == repeat[CERTIFIED.name]["setting"]
     ]
-    above = [each for each in ratios if each > 1e-3]
+    above = [ratio for ratio in ratios if ratio > 1e-3]
     most = f", by up to {max(above):.1%}" if above else ""
     return (
         "At the setting that the certified search chose, the paper's algorithm ends more than "

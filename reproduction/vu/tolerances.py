@@ -22,7 +22,7 @@ from reproduction.vu.repeats import (
 from reproduction.vu.scatter import Pair, draw_pairs
 from reproduction.vu.threads import on_one_thread
 
-_TOLERANCES = tuple(each["tolerance"] for each in TOLERANT.settings)
+_TOLERANCES = tuple(settings["tolerance"] for settings in TOLERANT.settings)
 
 
 def leakages(X: FloatArray, groups: GroupArray, seed: int) -> list[float]:
@@ -31,25 +31,25 @@ def leakages(X: FloatArray, groups: GroupArray, seed: int) -> list[float]:
     everything = Part(standardized(X, train_rows), groups)
     train, test = everything.at(train_rows), everything.at(test_rows)
     moments = GroupMoments.from_rows(train.rows, train.groups)
-    chosen = choose_setting(TOLERANT, fold_moments(train, 3, seed), seed)
-    fits = [TOLERANT.fit(moments, N_COMPONENTS, each, seed) for each in TOLERANT.settings]
-    return [chosen["tolerance"], *(leakage_of(each.components, train, test) for each in fits)]
+    choice = choose_setting(TOLERANT, fold_moments(train, 3, seed), seed)
+    fits = [TOLERANT.fit(moments, N_COMPONENTS, settings, seed) for settings in TOLERANT.settings]
+    return [choice["tolerance"], *(leakage_of(fit.components, train, test) for fit in fits)]
 
 
-def reason(values: list[list[float]], chosen: list[float], printed: float) -> str:
+def reason(values: list[list[float]], at_choice: list[float], printed: float) -> str:
     """Whether the printed leakage is ours, at the tolerances chosen or at one of the grid.
 
     Parameters
     ----------
     values : list of r lists
         The leakage at each tolerance, in each split.
-    chosen : list of r floats
+    at_choice : list of r floats
         At the tolerance of its choice.
     """
-    if within_spread(chosen, printed):
+    if within_spread(at_choice, printed):
         return "spread"
-    columns = [list(each) for each in zip(*values, strict=True)]
-    if any(within_spread(each, printed) for each in columns):
+    columns = [list(column) for column in zip(*values, strict=True)]
+    if any(within_spread(column, printed) for column in columns):
         return "choice"
     means = np.mean(values, axis=0)
     return "between" if means.min() <= printed <= means.max() else "not known"
@@ -61,29 +61,29 @@ class Tolerances:
     name = "vu-tolerances"
     title = "CFPCA by its tolerance: how well a linear classifier finds the group"
     source = "Vu, Tran, Yue and Nguyen (2022), Table 4, CFPCA with the mean constraint"
-    files = tuple(each.name for each in DATA_SETS if not each.is_large)
+    files = tuple(data_set.name for data_set in DATA_SETS if not data_set.is_large)
 
     def run(self, setting: Setting) -> Result:
-        """Every split of every data set that Table 4 prints; each is one step."""
+        """Run each split of each data set of Table 4 as one step."""
         plan = plan_of(setting.effort)
         printed = {row["data"]: row for row in printed_table("vu_table4_linear_leakage")}
-        data_sets = [each for each in plan.data_sets if each.name in printed]
+        data_sets = [data_set for data_set in plan.data_sets if data_set.name in printed]
         rows: list[tuple[Cell, ...]] = []
         pairs: list[Pair] = []
         for i, data_set in enumerate(data_sets):
             X, groups = data_set.load(setting.data)
-            found = []
+            splits = []
             for repeat in range(plan.n_repeats):
-                done = i * plan.n_repeats + repeat
+                n_done = i * plan.n_repeats + repeat
                 total = len(data_sets) * plan.n_repeats
-                setting.progress(f"{data_set.name}, split {repeat + 1}", done, total)
+                setting.progress(f"{data_set.name}, split {repeat + 1}", n_done, total)
                 step = partial(on_one_thread, leakages, X, groups, setting.seed + repeat)
-                found.append(setting.store.get_or_compute(f"{data_set.name}/{repeat}", step))
-            values = [each[1:] for each in found]
-            chosen = [each[1 + _TOLERANCES.index(each[0])] for each in found]
+                splits.append(setting.store.get_or_compute(f"{data_set.name}/{repeat}", step))
+            values = [figures[1:] for figures in splits]
+            at_choice = [figures[1 + _TOLERANCES.index(figures[0])] for figures in splits]
             theirs = float(printed[data_set.name]["CFPCA_mean"])
             by_tolerance = np.mean(values, axis=0).tolist()
-            ours = float(np.mean(chosen))
+            ours = float(np.mean(at_choice))
             difference = relative_difference(ours, theirs)
             nearest = int(np.argmin(np.abs(np.array(by_tolerance) - theirs)))
             pairs += [
@@ -94,15 +94,15 @@ class Tolerances:
                 (
                     data_set.name,
                     ours,
-                    float(np.std(chosen, ddof=1)),
+                    float(np.std(at_choice, ddof=1)),
                     theirs,
                     None if difference is None else round(difference, 3),
-                    float(np.mean([each[0] for each in found])),
+                    float(np.mean([figures[0] for figures in splits])),
                     by_tolerance[0],
                     by_tolerance[-1],
                     _TOLERANCES[nearest],
                     by_tolerance[nearest],
-                    reason(values, chosen, theirs),
+                    reason(values, at_choice, theirs),
                 )
             )
         columns = (

@@ -47,7 +47,7 @@ class Direction:
 
     @property
     def degrees(self) -> float:
-        """Its angle to the horizontal axis, from -90 to 90."""
+        """Angle to the horizontal axis, from -90 to 90."""
         x, y = self.component
         return float(np.degrees(np.arctan2(y, x) if x > 0 else np.arctan2(-y, -x)))
 
@@ -55,10 +55,10 @@ class Direction:
 def directions(part: Part) -> list[Direction]:
     """PCA, RFPCA at growing penalties, equal errors, and the fair PCA of Samadi et al."""
     moments = GroupMoments.from_rows(part.rows, part.groups)
-    asked: list[tuple[str, float | None, str | Criterion]] = [("PCA", None, "total_error")]
-    asked += [("RFPCA", each, RobustErrorGap(each, _RADIUS)) for each in _PENALTIES]
-    asked += [("equal errors", None, "equal_error"), ("FairPCA", None, "minimax_loss")]
-    return [_direction(name, penalty, moments, how) for name, penalty, how in asked]
+    cases: list[tuple[str, float | None, str | Criterion]] = [("PCA", None, "total_error")]
+    cases += [("RFPCA", penalty, RobustErrorGap(penalty, _RADIUS)) for penalty in _PENALTIES]
+    cases += [("equal errors", None, "equal_error"), ("FairPCA", None, "minimax_loss")]
+    return [_direction(name, penalty, moments, how) for name, penalty, how in cases]
 
 
 def _direction(
@@ -89,17 +89,17 @@ class Figure1:
     def run(self, setting: Setting) -> Result:
         """Draw the toy and fit; too short to keep."""
         part = toy_rows(N_TRAIN, np.random.default_rng(setting.seed))
-        found = directions(part)
+        fits = directions(part)
         rows: list[tuple[Cell, ...]] = [
             (
-                each.method,
-                each.penalty,
-                each.degrees,
-                *each.errors,
-                abs(each.errors[0] - each.errors[1]),
-                each.error,
+                direction.method,
+                direction.penalty,
+                direction.degrees,
+                *direction.errors,
+                abs(direction.errors[0] - direction.errors[1]),
+                direction.error,
             )
-            for each in found
+            for direction in fits
         ]
         columns = ("method", "penalty", "degrees", *(f"error of {g}" for g in LABELS))
         notes = (
@@ -113,11 +113,11 @@ class Figure1:
             (*columns, "ABDiff", "ARE"),
             rows,
             notes,
-            lambda figure: _draw_directions(figure, part, found),
+            lambda figure: _draw_directions(figure, part, fits),
         )
 
 
-def _draw_directions(figure: "Figure", part: Part, found: Sequence[Direction]) -> None:
+def _draw_directions(figure: "Figure", part: Part, fits: Sequence[Direction]) -> None:
     from matplotlib import colormaps
     from matplotlib.colors import to_hex
 
@@ -128,16 +128,19 @@ def _draw_directions(figure: "Figure", part: Part, found: Sequence[Direction]) -
         axes.scatter(x, y, s=12, color=color, marker=marker, alpha=0.45, linewidth=0, label=label)
     shades = colormaps["cividis"]
     styles = {"PCA": (VERMILION, "-"), "FairPCA": (GREEN, "-"), "equal errors": (FOREGROUND, ":")}
-    penalized = [each for each in found if each.penalty is not None]
-    for each in found:
-        if each.penalty is None:
-            length, name = 5.2, each.method
-            color, line = styles[each.method]
+    penalized = [direction for direction in fits if direction.penalty is not None]
+    for direction in fits:
+        if direction.penalty is None:
+            length = 5.2
+            name = direction.method
+            color, line = styles[direction.method]
         else:
-            rank = penalized.index(each)
-            length, line, name = 3.4, "-", f"RFPCA, penalty {each.penalty:g}"
+            rank = penalized.index(direction)
+            length = 3.4
+            line = "-"
+            name = f"RFPCA, penalty {direction.penalty:g}"
             color = to_hex(shades(rank / len(penalized)))
-        x, y = (length * c * (1 if each.component[0] > 0 else -1) for c in each.component)
+        x, y = (length * c * (1 if direction.component[0] > 0 else -1) for c in direction.component)
         axes.plot([0, x], [0, y], color=color, linestyle=line, linewidth=2.2, label=name)
     axes.set(aspect="equal", xlim=(-6, 6), ylim=(-5.5, 5.5), title="First direction")
     # Outside of the figure's axes rather than of these: their labels keep their room then.

@@ -25,10 +25,10 @@ from problems import (
 def test_a_loose_tolerance_is_stated_with_the_status(tol, called):
     X, labels = generate_group_rows()
     model = FairPCA(2, tol=tol).fit(X, sensitive_features=labels)
-    found = model.solution_
-    assert (found.status, found.status_text) == ("optimal", called)
-    for shown in (repr(found), found._repr_html_(), model.subspace_._repr_html_()):
-        assert f"{called}:" in shown
+    certificate = model.solution_
+    assert (certificate.status, certificate.status_text) == ("optimal", called)
+    for text in (repr(certificate), certificate._repr_html_(), model.subspace_._repr_html_()):
+        assert f"{called}:" in text
 
 
 @pytest.mark.parametrize("apart", [1.0, 1e7])
@@ -40,7 +40,7 @@ def test_distant_means_do_not_matter_under_mean_parity(criterion, apart):
     X[groups == 1, 0] += apart
     fair = FairPCA(2, criterion=criterion, restriction=MeanParity())
     solution = fair.fit(X, sensitive_features=groups).solution_
-    # Three directions are left, of which two are kept; what is lost there is of the size of one.
+    # Three directions remain, and the fit takes two; the error there is of the order of one.
     assert solution.scale <= 10
     if criterion != "minimax_loss":
         assert solution.absolute_tol == pytest.approx(1e-9 * solution.scale)
@@ -89,14 +89,15 @@ def test_a_gap_that_is_a_share_of_the_objective_is_never_optimal(power, restrict
 @pytest.mark.parametrize("power", [-150, 150])
 def test_nash_welfare_of_far_larger_features_is_moved_by_the_logarithm_of_their_unit(power):
     rng = np.random.default_rng(0)
-    X, groups = rng.normal(size=(40, 4)) * [3, 2, 1, 1], ["a", "b"] * 20
+    X = rng.normal(size=(40, 4)) * [3, 2, 1, 1]
+    groups = ["a", "b"] * 20
     plain, far = (
         FairPCA(2, criterion="nash_welfare").fit(X * unit, sensitive_features=groups)
         for unit in (1.0, 2.0**power)
     )
-    moved = -2 * power * np.log(2)
+    shift = -2 * power * np.log(2)
     for name in ("objective", "lower_bound"):
-        expected = getattr(plain.solution_, name) + moved
+        expected = getattr(plain.solution_, name) + shift
         assert getattr(far.solution_, name) == pytest.approx(expected, rel=1e-9)
     assert verify(far, X * 2.0**power, groups).holds
 
@@ -104,11 +105,12 @@ def test_nash_welfare_of_far_larger_features_is_moved_by_the_logarithm_of_their_
 @parametrize_diagonal(tolerance=[1e-300, 1e-14, 1e-10, 1e-4], seed=range(3))
 def test_a_limit_on_means_that_is_nearly_zero(seed, tolerance):
     rng = np.random.default_rng(seed)
-    X, groups = rng.standard_normal((60, 4)), np.arange(60) % 2
+    X = rng.standard_normal((60, 4))
+    groups = np.arange(60) % 2
     X[groups == 1, 0] += 3
     near = FairPCA(2, criterion="total_error", restriction=MeanParity(tolerance))
     exact = FairPCA(2, criterion="total_error", restriction=MeanParity())
-    near, exact = (each.fit(X, sensitive_features=groups).solution_ for each in (near, exact))
+    near, exact = (model.fit(X, sensitive_features=groups).solution_ for model in (near, exact))
     assert near.status == "optimal"
     assert near.lower_bound <= near.objective <= exact.objective * (1 + 1e-12)
     # What the limit leaves of the direction of the means is of the size of the tolerance.
@@ -121,9 +123,9 @@ def test_robust_gap_where_a_restriction_leaves_no_choice(seed):
     rows = np.random.default_rng(seed).standard_normal((40, 3))
     rows[::2] += [2, 1, 0]
     model = FairPCA(2, criterion=RobustErrorGap(2.0, 0.5), restriction=MeanParity())
-    found = model.fit(rows, sensitive_features=np.arange(40) % 2).solution_
-    assert found.status == "optimal"
-    assert found.objective * (1 - 1e-9) <= found.lower_bound <= found.objective
+    solution = model.fit(rows, sensitive_features=np.arange(40) % 2).solution_
+    assert solution.status == "optimal"
+    assert solution.objective * (1 - 1e-9) <= solution.lower_bound <= solution.objective
 
 
 @pytest.mark.filterwarnings("ignore:All rows belong")
@@ -139,7 +141,7 @@ def test_zero_by_structure_is_optimal_next_to_dates():
         (FairPCA(2), twice, np.repeat([0, 1], 40)),
         (FairPCA(2, center="group"), twice, np.repeat([0, 1], 40)),
     ]
-    for model, given, labels in cases:
-        model.fit(given, sensitive_features=labels)
+    for model, rows_of_case, labels in cases:
+        model.fit(rows_of_case, sensitive_features=labels)
         assert model.solution_.objective == pytest.approx(0.0, abs=1e-12)
         assert model.solution_.status == "optimal"

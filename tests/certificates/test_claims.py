@@ -18,7 +18,7 @@ from numpy_reference import assert_same_certificate, generate_group_rows
 
 
 def tiny_losses():
-    """The losses are a share of 1e-11 of the errors, whose rounding is far from all of them."""
+    """Return rows whose losses are 1e-11 of the errors, far above the errors' rounding."""
     rng = np.random.default_rng(0)
     axes = np.vstack([np.eye(5), -np.eye(5)]) * np.sqrt(5)
     factors = rng.standard_normal((2, 5, 5))
@@ -82,81 +82,87 @@ def fit_model(case):
 
 def plausible_values(certificate, name):
     """Return other plausible values of one field, of its type."""
-    own, tenth = getattr(certificate, name), 0.1 * certificate.objective
+    value = getattr(certificate, name)
+    tenth = 0.1 * certificate.objective
     match name:
         case "objective" | "lower_bound":
-            return 1000 * own, own + tenth, own - tenth
+            return 1000 * value, value + tenth, value - tenth
         case "status":
-            return {"optimal", "estimated", "unresolved", "open gap"} - {own}
+            return {"optimal", "estimated", "unresolved", "open gap"} - {value}
         case "criterion":
             return fs.NashWelfare(), fs.RobustErrorGap(0.5, 0.1)
         case "restriction":
             others = fs.CovarianceParity(n_directions=2), fs.CovarianceParity(tolerance=1.0)
             return *others, fs.Uncorrelated([2])
         case "proof":
-            return None, *other_proofs(own, certificate)
+            return None, *other_proofs(value, certificate)
         case "scaling_helps":
-            return (not own,)
+            return (not value,)
         case "theorem_3_2_holds":
-            return {None, True, False} - {own}
+            return {None, True, False} - {value}
         case "trace":
             return (TracePoint(3, 0.0, 1.0),), ()
         case "steps" | "prefixes":
-            return own[:-1] or (certificate,) * 2, (*own, certificate, certificate)
+            return value[:-1] or (certificate,) * 2, (*value, certificate, certificate)
         case "components" | "errors" | "losses":
-            return own[:-1] if own.size else np.ones(1), 1000 * np.append(own, tenth)
+            return value[:-1] if value.size else np.ones(1), 1000 * np.append(value, tenth)
         case "groups" | "counts":
-            return own[:-1], (*own[1:], own[0] * 2), (*own, *own)
+            return value[:-1], (*value[1:], value[0] * 2), (*value, *value)
         case "eigensolver":
-            return set(type(own)) - {own}
+            return set(type(value)) - {value}
         case "solver" | "version" | "center" | "unresolved_reason":
-            return (f"{own} or so",)
+            return (f"{value} or so",)
         case "n_components" | "n_eigenproblems":
-            return own + 1, own - 1
+            return value + 1, value - 1
         case _:
-            return (1000 * own + (name == "constraint_violation") * tenth,)
+            return (1000 * value + (name == "constraint_violation") * tenth,)
 
 
 def other_proofs(proof, certificate):
     """Yield proofs with other numbers in one of the arrays that the bound is computed from."""
-    for each in fields(proof):
-        numbers = np.atleast_1d(getattr(proof, each.name))
+    for field in fields(proof):
+        numbers = np.atleast_1d(getattr(proof, field.name))
         other = np.zeros_like(numbers)
         other.flat[0] = 1.0
         # The weights of a total error are the shares of the groups, whatever a proof says.
-        if each.name != "weights" or certificate.criterion.name.startswith("minimax"):
-            yield replace(proof, **{each.name: other})
+        if field.name != "weights" or certificate.criterion.name.startswith("minimax"):
+            yield replace(proof, **{field.name: other})
 
 
-def accepted_fields(subspace, holds, certificate, rebuilt=lambda each: each):
-    """Return the fields of a rebuilt certificate in which another value is accepted."""
+def accepted_fields(subspace, is_accepted, certificate, rebuild=lambda changed: changed):
+    """Return the fields of a certificate in which another value is accepted."""
     return {
         name
         for name in CLAIM_PARTS
         for other in plausible_values(certificate, name)
-        if holds(
-            replace(subspace, certificate=rebuilt(replace_claims(certificate, **{name: other})))
+        if is_accepted(
+            replace(subspace, certificate=rebuild(replace_claims(certificate, **{name: other})))
         )
     }
 
 
-def holds_after_saving(path, holds):
-    """Return a function that checks whether a saved subspace can be loaded and holds."""
+def accept_after_saving(path, is_accepted):
+    """Return a function that checks whether a saved subspace can be loaded and is accepted."""
 
-    def saved_holds(subspace):
+    def is_accepted_after_saving(subspace):
         with suppress(FairspanError):
             subspace.save(path)
-            return holds(FairSubspace.load(path))
+            return is_accepted(FairSubspace.load(path))
 
-    return saved_holds
+    return is_accepted_after_saving
 
 
 def test_the_cases_are_what_they_are_called():
     assert fit_model("open gap").certificate.status == "open gap"
     assert fit_model("soft").is_soft
-    own = fit_model("unresolved").certificate
-    assert own.status == "unresolved"
-    assert own.absolute_tol < own.gap < own.resolution < 0.01 * own.scale
+    certificate = fit_model("unresolved").certificate
+    assert certificate.status == "unresolved"
+    assert (
+        certificate.absolute_tol
+        < certificate.gap
+        < certificate.resolution
+        < 0.01 * certificate.scale
+    )
 
 
 # Each kind of proof, and of fits those that say more than others.
@@ -169,33 +175,37 @@ SLOW = ["lines", "covariances", "nested"]
     "case",
     [
         *COMMAND_KINDS,
-        *(pytest.param(each, marks=pytest.mark.slow) for each in SLOW),
+        *(pytest.param(case, marks=pytest.mark.slow) for case in SLOW),
         *(
-            pytest.param(each, marks=pytest.mark.long)
-            for each in CASES
-            if each not in COMMAND_KINDS + SLOW
+            pytest.param(case, marks=pytest.mark.long)
+            for case in CASES
+            if case not in COMMAND_KINDS + SLOW
         ),
     ],
 )
 def test_a_claim_that_was_tampered_with_is_refused(case):
-    data, subspace = CASES[case][0], fit_model(case)
-    own, found = subspace.certificate, verify(subspace, *data)
-    assert found.holds, str(found)
+    data = CASES[case][0]
+    subspace = fit_model(case)
+    certificate = subspace.certificate
+    verification = verify(subspace, *data)
+    assert verification.holds, str(verification)
 
-    def holds(model):
+    def is_accepted(model):
         return verify(model, *data).holds
 
-    assert "records of the run" in found.messages[-1]
-    assert accepted_fields(subspace, holds, own) == RECORDS
-    if own.steps:
-        first, second, third = own.steps
+    assert "records of the run" in verification.messages[-1]
+    assert accepted_fields(subspace, is_accepted, certificate) == RECORDS
+    if certificate.steps:
+        first, second, third = certificate.steps
         swapped = accepted_fields(
-            subspace, holds, second, lambda x: replace(own, steps=(first, x, third))
+            subspace, is_accepted, second, lambda x: replace(certificate, steps=(first, x, third))
         )
         assert swapped == RECORDS
-        one, two = own.prefixes
+        one, two = certificate.prefixes
         assert (
-            accepted_fields(subspace, holds, two, lambda x: replace(own, prefixes=(one, x)))
+            accepted_fields(
+                subspace, is_accepted, two, lambda x: replace(certificate, prefixes=(one, x))
+            )
             == RECORDS
         )
 
@@ -207,15 +217,16 @@ def test_a_claim_that_was_tampered_with_is_refused(case):
         "two groups",
         pytest.param("nested", marks=pytest.mark.slow),
         *(
-            pytest.param(each, marks=pytest.mark.long)
-            for each in CASES
-            if each not in ("two groups", "nested")
+            pytest.param(case, marks=pytest.mark.long)
+            for case in CASES
+            if case not in ("two groups", "nested")
         ),
     ],
 )
 def test_a_file_is_believed_no_more(case, tmp_path):
-    data, subspace = CASES[case][0], fit_model(case)
-    in_file = holds_after_saving(tmp_path / "model", lambda model: verify(model, *data).holds)
+    data = CASES[case][0]
+    subspace = fit_model(case)
+    in_file = accept_after_saving(tmp_path / "model", lambda model: verify(model, *data).holds)
     # A file has the components once, and no place for others.
     assert accepted_fields(subspace, in_file, subspace.certificate) == RECORDS | {"components"}
 
@@ -230,19 +241,19 @@ def test_the_command_line_believes_no_more(case, tmp_path):
     table, path = tmp_path / "rows.csv", tmp_path / "model"
     pd.DataFrame(rows).assign(group=labels).to_csv(table, index=False)
 
-    def holds(model):
+    def is_accepted(model):
         model = replace(model, feature_names=tuple(map(str, range(model.n_features))))
         with suppress(FairspanError):
             model.save(path)
             return cli.run(["verify", str(path), str(table), "--group", "group"]) == 0
 
-    assert holds(subspace)
-    assert accepted_fields(subspace, holds, subspace.certificate) == RECORDS | {"components"}
+    assert is_accepted(subspace)
+    assert accepted_fields(subspace, is_accepted, subspace.certificate) == RECORDS | {"components"}
 
 
 @pytest.mark.parametrize("case", [*CASES, *SETTINGS])
 def test_a_file_keeps_every_field(case, tmp_path):
     subspace = fit_model(case)
     subspace.save(tmp_path / "model")
-    loaded = FairSubspace.load(tmp_path / "model")
-    assert_same_certificate(loaded.certificate, subspace.certificate)
+    copy = FairSubspace.load(tmp_path / "model")
+    assert_same_certificate(copy.certificate, subspace.certificate)

@@ -24,52 +24,57 @@ def _small_losses():
     return X, groups, FairPCA(2).fit(X, sensitive_features=groups).subspace_
 
 
-def _holds(case, **claims):
+def _verify_claims(case, **claims):
     X, groups, subspace = case
     certificate = replace_claims(subspace.certificate, **claims)
     return verify(replace(subspace, certificate=certificate), X, groups).holds
 
 
 def test_the_rounding_of_the_case_is_what_decides():
-    own = _small_losses()[-1].certificate
-    assert 1e-8 < own.resolution / own.scale < 1e-7
+    certificate = _small_losses()[-1].certificate
+    assert 1e-8 < certificate.resolution / certificate.scale < 1e-7
 
 
 @pytest.mark.parametrize("sign", [1, -1])
-@pytest.mark.parametrize(("n_resolutions", "holds"), [(1.0, True), (3.9, True), (4.5, False)])
-def test_figures_may_differ_by_four_resolutions(sign, n_resolutions, holds):
+@pytest.mark.parametrize(("n_resolutions", "expected"), [(1.0, True), (3.9, True), (4.5, False)])
+def test_figures_may_differ_by_four_resolutions(sign, n_resolutions, expected):
     case = _small_losses()
-    own = case[-1].certificate
-    change = sign * n_resolutions * own.resolution
-    both = {"objective": own.objective + change, "lower_bound": own.lower_bound + change}
-    assert _holds(case, **both) is holds
+    certificate = case[-1].certificate
+    change = sign * n_resolutions * certificate.resolution
+    both = {
+        "objective": certificate.objective + change,
+        "lower_bound": certificate.lower_bound + change,
+    }
+    assert _verify_claims(case, **both) is expected
     if sign > 0:  # a lower one leaves a gap that is called closed
-        assert _holds(case, lower_bound=both["lower_bound"]) is holds
+        assert _verify_claims(case, lower_bound=both["lower_bound"]) is expected
 
 
 def test_figures_of_rows_in_another_order_differ_by_less():
     X, groups, subspace = _small_losses()
-    own = subspace.certificate
+    certificate = subspace.certificate
     rng = np.random.default_rng(1)
     for _ in range(5):
         order = rng.permutation(len(X))
         columns = rng.permutation(X.shape[1])
         other = FairPCA(2).fit(X[order][:, columns], sensitive_features=groups[order])
-        found = other.subspace_.certificate
+        other_certificate = other.subspace_.certificate
         # Both are optimal up to a resolution of their own.
-        assert abs(found.objective - own.objective) <= 2 * own.resolution
-        assert found.resolution == pytest.approx(own.resolution, rel=0.5)
+        assert (
+            abs(other_certificate.objective - certificate.objective) <= 2 * certificate.resolution
+        )
+        assert other_certificate.resolution == pytest.approx(certificate.resolution, rel=0.5)
         assert verify(other, X[:, columns], groups).holds
 
 
 @pytest.mark.parametrize(
-    ("factor", "holds"), [(1 / 600, False), (1 / 400, True), (400.0, True), (600.0, False)]
+    ("factor", "expected"), [(1 / 600, False), (1 / 400, True), (400.0, True), (600.0, False)]
 )
-def test_a_resolution_is_known_up_to_a_factor(factor, holds):
+def test_a_resolution_is_known_up_to_a_factor(factor, expected):
     X, groups = generate_group_rows()
     subspace = FairPCA(2).fit(X, sensitive_features=groups).subspace_
     resolution = factor * subspace.certificate.resolution
-    assert _holds((X, groups, subspace), resolution=resolution) is holds
+    assert _verify_claims((X, groups, subspace), resolution=resolution) is expected
 
 
 @pytest.mark.slow

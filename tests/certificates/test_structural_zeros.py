@@ -99,7 +99,7 @@ def test_zeros_that_follow_from_constant_columns_need_no_rows():
 
 
 def test_a_hidden_direction_of_few_rows_is_not_called_zero():
-    """Two dimensions hold three rows; beside one of 1e8 times the size, the second is rounding."""
+    """Two dimensions hold three rows; next to a row 1e8 times as large, the second is rounding."""
     rng = np.random.default_rng(5)
     rows = rng.standard_normal((4, 6))
     rows[3] *= 1e9
@@ -128,8 +128,8 @@ def test_sparse_and_wide_rows_next_to_a_huge_one(wide):
     rng = np.random.default_rng(0)
     rows = rng.standard_normal((80, 600)) * (rng.random((80, 600)) < 0.3)
     rows[3] *= 1e8
-    given = rows if wide else sparse.csr_array(np.hstack([rows, np.zeros((80, 1000))]))
-    model = FairPCA(3, criterion="total_error").fit(given, sensitive_features=GROUPS[:80])
+    table = rows if wide else sparse.csr_array(np.hstack([rows, np.zeros((80, 1000))]))
+    model = FairPCA(3, criterion="total_error").fit(table, sensitive_features=GROUPS[:80])
     assert model.solution_.status != "optimal"
     if model.solution_.status == "estimated":
         assert model.solution_.resolution <= 1e-6 * model.solution_.scale

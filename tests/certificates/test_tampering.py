@@ -17,18 +17,19 @@ pytestmark = pytest.mark.unverified
 
 
 def assert_none_is_false(kind, path, step=1):
-    own = fit_kind(kind)
-    honest = verify(own.subspace, own.rows, own.groups)
+    fit = fit_kind(kind)
+    honest = verify(fit.subspace, fit.rows, fit.groups)
     assert honest.holds, str(honest)
-    assert find_falsehood(kind, own.subspace) is None
-    wrong, n_tried = [], 0
-    for i, (how, forged) in enumerate(forged_models(kind, np.random.default_rng(len(kind)))):
+    assert find_falsehood(kind, fit.subspace) is None
+    wrong = []
+    n_tried = 0
+    for i, (how, model) in enumerate(forged_models(kind, np.random.default_rng(len(kind)))):
         if i % step:
             continue
         n_tried += 1
         for where in (None, path):
-            found = accepted_model(forged, own.rows, own.groups, where)
-            if found is not None and (message := find_falsehood(kind, found)):
+            accepted = accepted_model(model, fit.rows, fit.groups, where)
+            if accepted is not None and (message := find_falsehood(kind, accepted)):
                 wrong.append(f"{how} ({'in memory' if where is None else 'in a file'}): {message}")
     assert not wrong, "\n".join(wrong)
     return n_tried

@@ -46,26 +46,26 @@ def fit_model(d=2, X=X, labels=LABELS, **settings):
 
 
 def assert_holds(model, *data, **more):
-    found = verify(model, *data, **more)
-    assert found.holds, str(found)
-    return found
+    result = verify(model, *data, **more)
+    assert result.holds, str(result)
+    return result
 
 
 def assert_fails(model, *data, because, **more):
-    found = verify(model, *data, **more)
-    assert found.holds is False
-    assert because in " ".join(found.messages), str(found)
-    return found
+    result = verify(model, *data, **more)
+    assert result.holds is False
+    assert because in " ".join(result.messages), str(result)
+    return result
 
 
 @parametrize_diagonal(center=["global", "group", "none"], criterion=CRITERIA)
 def test_every_criterion_holds_at_every_center(criterion, center):
     model = fit_model(criterion=criterion, center=center)
-    found = assert_holds(model, X, LABELS)
-    assert found.objective == pytest.approx(model.solution_.objective, rel=1e-9)
+    result = assert_holds(model, X, LABELS)
+    assert result.objective == pytest.approx(model.solution_.objective, rel=1e-9)
     unsure = model.solution_.resolution + 1e-9 * model.solution_.scale
-    assert abs(found.lower_bound - model.solution_.lower_bound) <= unsure
-    assert found.gap == pytest.approx(found.objective - found.lower_bound, abs=unsure)
+    assert abs(result.lower_bound - model.solution_.lower_bound) <= unsure
+    assert result.gap == pytest.approx(result.objective - result.lower_bound, abs=unsure)
 
 
 FAIR = (
@@ -76,15 +76,20 @@ MANY_GROUP_NAMES = (*FAIR, "minimax_error", "nash_welfare", fs.RobustErrorGap(0.
 UNITS = [1, 1e3, 1e-3, 5, 2, 1]
 HELD = [
     *(
-        ((X * UNITS, LABELS), {"criterion": each, "scale": True})
-        for each in ("minimax_loss", fs.RobustErrorGap(), "nash_welfare")
+        ((X * UNITS, LABELS), {"criterion": criterion, "scale": True})
+        for criterion in ("minimax_loss", fs.RobustErrorGap(), "nash_welfare")
     ),
-    *((generate_group_rows(4, seed=4), {"criterion": each}) for each in MANY_GROUP_NAMES),
+    *((generate_group_rows(4, seed=4), {"criterion": criterion}) for criterion in MANY_GROUP_NAMES),
     *(
-        pytest.param(generate_group_rows(3, seed=3), {"criterion": each}, marks=pytest.mark.slow)
-        for each in MANY_GROUP_NAMES
+        pytest.param(
+            generate_group_rows(3, seed=3), {"criterion": criterion}, marks=pytest.mark.slow
+        )
+        for criterion in MANY_GROUP_NAMES
     ),
-    *(((X, LABELS), {"criterion": "total_error", "restriction": each}) for each in RESTRICTIONS),
+    *(
+        ((X, LABELS), {"criterion": "total_error", "restriction": restriction})
+        for restriction in RESTRICTIONS
+    ),
     *(
         ((X, LABELS), {"criterion": criterion, "restriction": restriction})
         for restriction in (fs.MeanParity(), fs.CovarianceParity(n_directions=4))
@@ -129,11 +134,11 @@ def test_the_bound_of_sparse_rows_is_reported_as_unchecked(monkeypatch):
     model = fit_model(2, rows, labels, criterion="minimax_error")
     assert model.solution_.eigensolver == "matrix-free"
     monkeypatch.setattr("fairspan.moments.row_moments._MAX_MATRIX_ENTRIES", 0)
-    found = assert_holds(model, rows, labels)
+    result = assert_holds(model, rows, labels)
     assert model.solution_.status == "estimated"
-    assert any("lower bound" in each and "sparse" in each for each in found.messages)
-    assert "status" in str(found)
-    assert found.lower_bound == -np.inf
+    assert any("lower bound" in message and "sparse" in message for message in result.messages)
+    assert "status" in str(result)
+    assert result.lower_bound == -np.inf
     assert_fails(model, 2 * rows, labels, because="objective =")
 
 
@@ -146,17 +151,17 @@ def test_the_bound_of_sparse_rows_that_fit_into_matrices_is_checked():
 def test_saved_and_loaded(criterion, tmp_path):
     model = fit_model(criterion=criterion)
     model.subspace_.save(tmp_path / "model")
-    loaded = FairSubspace.load(tmp_path / "model")
-    assert verify(loaded, X, LABELS) == verify(model, X, LABELS)
-    assert_holds(loaded, GroupMoments.from_rows(X, LABELS))
+    copy = FairSubspace.load(tmp_path / "model")
+    assert verify(copy, X, LABELS) == verify(model, X, LABELS)
+    assert_holds(copy, GroupMoments.from_rows(X, LABELS))
 
 
 SLICES = ((0, 1), (0, 2), (1, 2))
 
 
 def test_moments_in_place_of_rows():
-    whole, *parts = (GroupMoments.from_rows(X[i::n], LABELS[i::n]) for i, n in SLICES)
-    for moments in (whole, sum(parts)):
+    all_moments, *parts = (GroupMoments.from_rows(X[i::n], LABELS[i::n]) for i, n in SLICES)
+    for moments in (all_moments, sum(parts)):
         assert_holds(fit_model(), moments)
 
 
@@ -179,13 +184,13 @@ def test_columns_in_another_order_and_next_to_others():
 
 def test_names_that_the_data_do_not_have_are_not_checked():
     frame = pd.DataFrame(X, columns=list("uvwxyz")).assign(group=LABELS)
-    own = FairPCA(2).fit(frame, sensitive_features="group").subspace_
-    swapped = replace(own, feature_names=("v", "u", *own.feature_names[2:]))
+    original = FairPCA(2).fit(frame, sensitive_features="group").subspace_
+    swapped = replace(original, feature_names=("v", "u", *original.feature_names[2:]))
     assert not verify(swapped, frame, "group").holds
     for data in ((X, LABELS), (GroupMoments.from_rows(X, LABELS),)):
-        for each in (own, swapped):
-            assert "names of the features" in " ".join(verify(each, *data).messages)
-    assert "names" not in str(verify(own, frame, "group"))
+        for subspace in (original, swapped):
+            assert "names of the features" in " ".join(verify(subspace, *data).messages)
+    assert "names" not in str(verify(original, frame, "group"))
 
 
 def test_models_that_were_fitted_without_groups():
@@ -235,17 +240,17 @@ def test_the_same_deviations_about_another_mean_do_not_hold():
 
 
 CHANGES = {
-    **dict.fromkeys(("components_", "mean_"), lambda own: own + 1e-3),
-    **dict.fromkeys(("group_errors_", "group_losses_"), lambda own: 0.9 * own),
+    **dict.fromkeys(("components_", "mean_"), lambda value: value + 1e-3),
+    **dict.fromkeys(("group_errors_", "group_losses_"), lambda value: 0.9 * value),
     **dict.fromkeys(
         (
             *("disparity_", "n_components_", "explained_variance_", "explained_variance_ratio_"),
             "group_explained_variance_ratio_",
         ),
-        lambda own: 1.001 * own,
+        lambda value: 1.001 * value,
     ),
-    "groups_": lambda own: own[::-1],
-    "scale_": lambda own: None,
+    "groups_": lambda value: value[::-1],
+    "scale_": lambda value: None,
 }
 
 
@@ -262,8 +267,10 @@ def test_attributes_that_were_changed(name):
     [("scale", 1.001, "scale of the features ="), ("whitening", 100, "squared whitening =")],
 )
 def test_units_that_were_changed(name, factor, because):
-    own = fit_model(scale=True, whiten=True).subspace_
-    assert_fails(replace(own, **{name: factor * getattr(own, name)}), X, LABELS, because=because)
+    subspace = fit_model(scale=True, whiten=True).subspace_
+    assert_fails(
+        replace(subspace, **{name: factor * getattr(subspace, name)}), X, LABELS, because=because
+    )
 
 
 def alter(model, *, components=None, **claims):
@@ -282,14 +289,14 @@ def test_weights_that_were_changed_prove_nothing(weights):
 
 
 def test_components_that_were_changed():
-    own = fit_model().subspace_
+    subspace = fit_model().subspace_
     for components, because in (
-        (own.components[:, ::-1].copy(), "objective ="),
-        (1.1 * own.components, "not orthonormal"),
-        (np.array([[1.0, 1], [0, 1]]) @ own.components, ""),
-        (np.full_like(own.components, np.nan), ""),
+        (subspace.components[:, ::-1].copy(), "objective ="),
+        (1.1 * subspace.components, "not orthonormal"),
+        (np.array([[1.0, 1], [0, 1]]) @ subspace.components, ""),
+        (np.full_like(subspace.components, np.nan), ""),
     ):
-        assert_fails(replace(own, components=components), X, LABELS, because=because)
+        assert_fails(replace(subspace, components=components), X, LABELS, because=because)
 
 
 def test_components_outside_of_a_restriction():
@@ -314,9 +321,9 @@ def test_pca_of_scikit_learn_has_no_certificate():
 
 
 def assert_without_certificate(model):
-    found = assert_fails(model, X, LABELS, because="")
-    assert (np.isnan(found.objective), found.lower_bound) == (True, -np.inf)
-    assert str(found).startswith("The certificate does not hold.")
+    result = assert_fails(model, X, LABELS, because="")
+    assert (np.isnan(result.objective), result.lower_bound) == (True, -np.inf)
+    assert str(result).startswith("The certificate does not hold.")
 
 
 @pytest.mark.parametrize(
@@ -398,8 +405,8 @@ def test_the_mean_is_compared_with_the_deviations_of_the_columns():
     model = fit_model(X=rows)
     assert_holds(model, rows, LABELS)
     assert_holds(model, rows[::-1], LABELS[::-1])
-    for moved in (90 * rows[:, 0].std(), np.nan):
-        mean = model.mean_ + np.array([moved, 0, 0, 0, 0, 0])
+    for shift in (90 * rows[:, 0].std(), np.nan):
+        mean = model.mean_ + np.array([shift, 0, 0, 0, 0, 0])
         assert_fails(replace(model.subspace_, mean=mean), rows, LABELS, because="mean =")
 
 
@@ -418,7 +425,8 @@ def test_the_mean_is_compared_with_the_deviations_of_the_columns():
     ids=["lines", "means", "trace of covariances", "covariances"],
 )
 def test_a_proof_of_another_kind_proves_nothing(settings):
-    model, other = fit_model(), fit_model(**settings)
+    model = fit_model()
+    other = fit_model(**settings)
     proof = other.solution_.proof
     assert proof.kind != model.solution_.proof.kind
     assert_fails(alter(model, proof=proof), X, LABELS, because="another kind of problem")
@@ -436,7 +444,8 @@ def test_rows_of_rank_one_in_another_order_hold_within_a_restriction(restriction
         ends = rng.standard_normal((2, 5))
         ends[1] = ends[seed % 2]
         rows = np.vstack([np.outer(rng.standard_normal(9), end) for end in ends])
-        labels, order = np.repeat(["a", "b"], 9), rng.permutation(18)
+        labels = np.repeat(["a", "b"], 9)
+        order = rng.permutation(18)
         try:
             model = FairPCA(1, criterion=criterion, restriction=restriction, center="group")
             model.fit(rows, sensitive_features=labels)
@@ -450,7 +459,8 @@ def test_rows_of_rank_one_in_another_order_hold_within_a_restriction(restriction
 @pytest.mark.parametrize("d", [11, pytest.param(12, marks=pytest.mark.long)])
 def test_dimensions_that_hold_all_of_few_rows(d):
     """Matrices of so many features cannot tell zero from rounding; coordinates of the rows can."""
-    X, groups = np.random.default_rng(0).normal(size=(12, 510)), np.repeat(["a", "b"], 6)
+    X = np.random.default_rng(0).normal(size=(12, 510))
+    groups = np.repeat(["a", "b"], 6)
     model = fs.FairPCA(d).fit(X, sensitive_features=groups)
     assert model.solution_.status == "optimal"
     assert fs.verify(model, X, groups).holds
@@ -459,7 +469,8 @@ def test_dimensions_that_hold_all_of_few_rows(d):
 @pytest.mark.parametrize("criterion", ["total_error", fs.MinimaxLoss(relative=True)])
 def test_parts_far_from_zero_leave_other_directions_by_a_rounding(criterion):
     rng = np.random.default_rng(0)
-    X, labels = rng.standard_normal((69, 5)) + 1e5, np.arange(69) % 3
+    X = rng.standard_normal((69, 5)) + 1e5
+    labels = np.arange(69) % 3
     parts = np.array_split(rng.permutation(69), 3)
     moments = sum(GroupMoments.from_rows(X[part], labels[part]) for part in parts)
     model = FairPCA(2, criterion=criterion, restriction=fs.MeanParity(), center="none")
@@ -469,7 +480,8 @@ def test_parts_far_from_zero_leave_other_directions_by_a_rounding(criterion):
 def test_sparse_rows_round_otherwise_than_their_matrices(monkeypatch):
     monkeypatch.setattr("fairspan.moments.compute.MAX_DENSE_FEATURES", 10)
     rng = np.random.default_rng(0)
-    rows, labels = rng.random((60, 20)) * (rng.random((60, 20)) < 0.2), np.arange(60) % 2
+    rows = rng.random((60, 20)) * (rng.random((60, 20)) < 0.2)
+    labels = np.arange(60) % 2
     sparse = scipy.sparse.csr_array(rows)
     assert_holds(fit_model(1, sparse, labels, criterion=fs.RobustErrorGap(0.5, 0.5)), rows, labels)
 
@@ -480,10 +492,12 @@ def test_directions_without_variance_are_the_same_in_coordinates_of_few_rows(
 ):
     monkeypatch.setattr("fairspan.moments.compute.MIN_WIDE_FEATURES", 5)
     rng = np.random.default_rng(0)
-    rows, labels = rng.random((24, 60)), np.arange(24) % 2
+    rows = rng.random((24, 60))
+    labels = np.arange(24) % 2
     rows *= rng.random((24, 60)) < share
     settings = {"center": center, "restriction": fs.CovarianceParity(30)}
-    model, moments = fit_model(2, rows, labels, **settings), GroupMoments.from_rows(rows, labels)
+    model = fit_model(2, rows, labels, **settings)
+    moments = GroupMoments.from_rows(rows, labels)
     assert model.solution_.eigensolver == "thin"
     assert_holds(model, moments)
     other = FairPCA(2, **settings).fit_moments(moments)
@@ -492,18 +506,22 @@ def test_directions_without_variance_are_the_same_in_coordinates_of_few_rows(
 
 def test_directions_of_equal_difference_are_selected_together():
     first, second = np.diag([1.0, 1.0, 2.0, 0.5]), np.diag([0.1, 0.1, 0.1, 0.1])
-    X, labels = np.vstack([first, -first, second, -second]), np.repeat(["a", "b"], 8)
-    found = [fit_model(2, X, labels, restriction=fs.CovarianceParity(n)).solution_ for n in (2, 3)]
-    assert found[0].objective == pytest.approx(found[1].objective, rel=1e-12)
+    X = np.vstack([first, -first, second, -second])
+    labels = np.repeat(["a", "b"], 8)
+    solutions = [
+        fit_model(2, X, labels, restriction=fs.CovarianceParity(n)).solution_ for n in (2, 3)
+    ]
+    assert solutions[0].objective == pytest.approx(solutions[1].objective, rel=1e-12)
 
 
 def test_a_bound_above_the_value_shows_how_much_of_both_is_rounding():
     rng = np.random.default_rng(24)
-    X, labels = rng.standard_normal((60, 5)), np.arange(60) % 3
+    X = rng.standard_normal((60, 5))
+    labels = np.arange(60) % 3
     X[:, 0] = 1e5 * X[:, 0] + 1e6 * labels
     settings = {"criterion": "total_error", "restriction": fs.MeanParity(), "center": "group"}
-    found = fit_model(1, X, labels, **settings).solution_
-    assert abs(found.gap) <= found.absolute_tol or found.status == "unresolved"
+    solution = fit_model(1, X, labels, **settings).solution_
+    assert abs(solution.gap) <= solution.absolute_tol or solution.status == "unresolved"
 
 
 @pytest.mark.parametrize("seed", [pytest.param(0, marks=pytest.mark.slow), 2])
@@ -511,9 +529,10 @@ def test_nested_components_next_to_a_huge_row_cannot_be_verified_in_another_orde
     rng = np.random.default_rng(seed)
     rows = rng.standard_normal((70, 6)) * rng.uniform(0.3, 3, 6)
     rows[5] *= 1e8
-    labels, order = np.arange(70) % 3, rng.permutation(70)
+    labels = np.arange(70) % 3
+    order = rng.permutation(70)
     model = FairPCA(3, nested=True).fit(rows, sensitive_features=labels)
     assert verify(model, rows, labels).holds
-    found = verify(model, rows[order], labels[order])
-    assert not found.holds
-    assert found.messages[0].startswith("The certificate cannot be verified")
+    result = verify(model, rows[order], labels[order])
+    assert not result.holds
+    assert result.messages[0].startswith("The certificate cannot be verified")

@@ -44,7 +44,7 @@ def rows(n, p, k=2, decay=0.5):
 
 @cache
 def many_features():
-    """Rows of 16 MB, beside which all else that a fit holds is small."""
+    """Draw rows of 16 MB, compared with which a fit holds little else."""
     X = np.random.default_rng(60).normal(size=(100, 20_000))
     return LabeledRows(X, np.arange(100) % 2)
 
@@ -73,8 +73,8 @@ def incomplete_rows():
 
 
 @cache
-def fitted():
-    """A model of the rows that most audits read."""
+def fit_audited_rows():
+    """Fit a model of the rows that most audits read."""
     return rows(400, 8).fit(2)
 
 
@@ -110,7 +110,7 @@ def run_quietly(*arguments):
 
 def save_and_load():
     path = csv_file().with_name("model.fair")
-    fitted().subspace_.save(path)
+    fit_audited_rows().subspace_.save(path)
     fs.FairSubspace.load(path)
 
 
@@ -148,12 +148,12 @@ CASES: dict[str, Callable[[], object]] = {
     ),
     "fit, missing cells": lambda: incomplete_rows().fit(2, on_missing="em"),
     "partial_fit, ten batches": fit_in_batches,
-    "transform": lambda: fitted().transform(rows(400, 8).X),
+    "transform": lambda: fit_audited_rows().transform(rows(400, 8).X),
     "save and load": save_and_load,
-    "verify": lambda: fs.verify(fitted(), rows(400, 8).X, rows(400, 8).groups),
-    "audit, two groups": lambda: audit(rows(400, 8), fitted()),
+    "verify": lambda: fs.verify(fit_audited_rows(), rows(400, 8).X, rows(400, 8).groups),
+    "audit, two groups": lambda: audit(rows(400, 8), fit_audited_rows()),
     "audit, 100 features": lambda: audit(rows(500, 100), rows(500, 100).fit(10)),
-    "audit, one pass": lambda: audit(rows(400, 8), fitted(), folds=None),
+    "audit, one pass": lambda: audit(rows(400, 8), fit_audited_rows(), folds=None),
     "fairspan fit": lambda: run_quietly(
         "fit", csv_file(), "--group", "group", "-d", 2, "-o", csv_file().with_name("cli.fair")
     ),

@@ -49,14 +49,14 @@ def test_every_case_is_recorded():
     "case", [pytest.param(case, marks=_SLOW_MARKS.get(case, ())) for case in CASES]
 )
 def test_work_is_as_recorded(case):
-    recorded = read_costs()[case]
-    counted = count_work(CASES[case])
+    record = read_costs()[case]
+    counts = count_work(CASES[case])
     changes = []
-    for name in sorted(recorded.keys() | counted.keys()):
-        before = recorded.get(name, 0.0)
-        now = counted.get(name, 0.0)
-        allowed = max(_MAX_RELATIVE_CHANGE * before, _MAX_CHANGE.get(name, 1))
-        if abs(now - before) > allowed:
+    for name in sorted(record.keys() | counts.keys()):
+        before = record.get(name, 0.0)
+        now = counts.get(name, 0.0)
+        limit = max(_MAX_RELATIVE_CHANGE * before, _MAX_CHANGE.get(name, 1))
+        if abs(now - before) > limit:
             direction = "more" if now > before else "less"
             changes.append(f"{name}: {now:.4g}, {direction} than {before:.4g}")
     assert not changes, f"{'; '.join(changes)}; {_RENEW}"

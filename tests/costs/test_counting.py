@@ -24,8 +24,8 @@ def test_factorizations_are_counted_by_kind_and_size():
 
 
 def test_the_largest_memory_is_counted():
-    held = count_work(lambda: np.zeros(2**18))["MiB at most"]
-    assert held == pytest.approx(2, rel=0.01)
+    peak = count_work(lambda: np.zeros(2**18))["MiB at most"]
+    assert peak == pytest.approx(2, rel=0.01)
 
 
 @pytest.mark.slow

@@ -1,4 +1,4 @@
-"""Memory that fits hold beside the caller's rows; traced, so it is the same on every machine."""
+"""Memory that fits hold in addition to the rows; traced, so it is the same on every machine."""
 
 import gc
 import tracemalloc
@@ -64,11 +64,11 @@ _BLOCK_BYTES = 3e6
 def test_a_wide_fit_holds_blocks_of_the_rows(convert, settings):
     n, p = 200, 20_000
     X = convert(np.random.default_rng(58).normal(size=(n, p)))
-    beside = (_SQUARE_MATRICES * n**2 + _VECTORS * p) * _BYTES + _BLOCK_BYTES
-    assert beside < n * p * _BYTES / 2
+    extra = (_SQUARE_MATRICES * n**2 + _VECTORS * p) * _BYTES + _BLOCK_BYTES
+    assert extra < n * p * _BYTES / 2
     if convert is pd.DataFrame:
-        beside += 120 * p  # names of the columns, and the type of each
-    assert peak_of_fit(X, np.arange(n) % 2, **settings) < beside
+        extra += 120 * p  # names of the columns, and the type of each
+    assert peak_of_fit(X, np.arange(n) % 2, **settings) < extra
 
 
 @pytest.mark.slow
@@ -76,8 +76,8 @@ def test_nearly_dependent_rows_have_axes_of_the_size_of_the_table():
     n, p = 200, 20_000
     rng = np.random.default_rng(58)
     X = rng.normal(size=(n, 10)) @ rng.normal(size=(10, p)) + 1e-5 * rng.normal(size=(n, p))
-    beside = (_SQUARE_MATRICES * n**2 + _VECTORS * p) * _BYTES + _BLOCK_BYTES
-    assert peak_of_fit(X, np.arange(n) % 2) < X.nbytes + beside
+    extra = (_SQUARE_MATRICES * n**2 + _VECTORS * p) * _BYTES + _BLOCK_BYTES
+    assert peak_of_fit(X, np.arange(n) % 2) < X.nbytes + extra
 
 
 @pytest.mark.slow

@@ -27,14 +27,14 @@ def cross_covariances(X, Y, labels, center="global", scale=True, weights=None):
             table, mean = table / np.sqrt(variances), mean / np.sqrt(variances)
         tables.append((table, np.zeros(table.shape[1]) if center == "none" else mean))
     (X, x_mean), (Y, y_mean) = tables
-    found = []
+    matrices = []
     for label in sorted(set(labels)):
         mine = labels == label
         w = weights[mine] / weights[mine].sum()
         x_center = w @ X[mine] if center == "group" else x_mean
         y_center = w @ Y[mine] if center == "group" else y_mean
-        found.append((X[mine] - x_center).T @ ((Y[mine] - y_center) * w[:, None]))
-    return np.array(found)
+        matrices.append((X[mine] - x_center).T @ ((Y[mine] - y_center) * w[:, None]))
+    return np.array(matrices)
 
 
 def max_covariance(C, d):
@@ -42,8 +42,8 @@ def max_covariance(C, d):
     return np.linalg.svd(C, compute_uv=False)[:d].sum()
 
 
-def kept(C, U, V):
-    """tr U'CV."""
+def captured_covariance(C, U, V):
+    """Return tr U'CV."""
     return np.trace(U.T @ C @ V)
 
 

@@ -28,9 +28,9 @@ def frames(tables):
 def test_groups_and_weights_are_no_columns_of_the_second_table(tables, argument):
     X, Y, groups = frames(tables)
     Y = Y.assign(s=(groups == "a").astype(int))
-    passed = {"sensitive_features": groups} | {argument: "s"}
+    arguments = {"sensitive_features": groups} | {argument: "s"}
     with pytest.raises(InvalidInput, match=f"{argument} names the columns 's' of Y"):
-        FairPLS(1).fit(X, Y, **passed)
+        FairPLS(1).fit(X, Y, **arguments)
 
 
 def test_indexes_that_differ_are_refused(tables):
@@ -55,8 +55,8 @@ def test_sparse_targets_and_free_names(tables):
     plain = FairPLS(1).fit(X, Y, sensitive_features=groups)
     mixed = FairPLS(1).fit(X, sparse.csr_array(Y.to_numpy()), sensitive_features=groups)
     np.testing.assert_allclose(mixed.x_weights_, plain.x_weights_, atol=1e-9)
-    taken = X.rename(columns={"a": "y0"})
-    assert FairPLS(1).fit(taken, Y.to_numpy(), sensitive_features=groups).n_features_in_ == 4
+    clashing = X.rename(columns={"a": "y0"})
+    assert FairPLS(1).fit(clashing, Y.to_numpy(), sensitive_features=groups).n_features_in_ == 4
 
 
 def test_scores_of_tables_of_other_lengths_are_refused(tables):
@@ -99,25 +99,25 @@ def test_figures_in_any_units_are_compared(scale, criterion):
     figures = pair.certificate.figures
     for change in ({"kept": figures.best}, {"kept": figures.kept * (1 + 1e-6)}):
         certificate = replace(pair.certificate, figures=replace(figures, **change))
-        forged = replace(pair, certificate=certificate)
-        assert not verify_pairs(forged, X, Y, sensitive_features=groups).holds
+        forgery = replace(pair, certificate=certificate)
+        assert not verify_pairs(forgery, X, Y, sensitive_features=groups).holds
 
 
 def test_stretched_weights_do_not_hide_a_gap(tables):
     X, Y, groups = tables
     pair = FairPLS(1).fit(X, Y, sensitive_features=groups).subspace_
     rng = np.random.default_rng(0)
-    turned = pair.x.rotations + 1e-3 * rng.normal(size=(4, 1))
-    turned /= np.linalg.norm(turned) / (1 + 2.45e-6)
+    rotations = pair.x.rotations + 1e-3 * rng.normal(size=(4, 1))
+    rotations /= np.linalg.norm(rotations) / (1 + 2.45e-6)
     stretched = pair.y.rotations * (1 + 2.45e-6)
     assessment = replace(pair.certificate.assessment, resolution=pair.certificate.assessment.scale)
-    forged = replace(
+    forgery = replace(
         pair,
-        x=replace(pair.x, rotations=turned),
+        x=replace(pair.x, rotations=rotations),
         y=replace(pair.y, rotations=stretched),
         certificate=replace(pair.certificate, assessment=assessment),
     )
-    assert not verify_pairs(forged, X, Y, sensitive_features=groups).holds
+    assert not verify_pairs(forgery, X, Y, sensitive_features=groups).holds
 
 
 @pytest.mark.parametrize(
@@ -127,14 +127,14 @@ def test_measures_of_the_gap_are_compared(tables, change):
     X, Y, groups = tables
     pair = FairPLS(1).fit(X, Y, sensitive_features=groups).subspace_
     assessment = replace(pair.certificate.assessment, **change)
-    forged = replace(pair, certificate=replace(pair.certificate, assessment=assessment))
-    assert not verify_pairs(forged, X, Y, sensitive_features=groups).holds
+    forgery = replace(pair, certificate=replace(pair.certificate, assessment=assessment))
+    assert not verify_pairs(forgery, X, Y, sensitive_features=groups).holds
     statement = replace(pair.certificate.statement, n_components=3)
-    forged = replace(pair, certificate=replace(pair.certificate, statement=statement))
-    assert not verify_pairs(forged, X, Y, sensitive_features=groups).holds
+    forgery = replace(pair, certificate=replace(pair.certificate, statement=statement))
+    assert not verify_pairs(forgery, X, Y, sensitive_features=groups).holds
     labels = replace(pair.certificate.statement, groups=(["a"], ["b"]))
-    forged = replace(pair, certificate=replace(pair.certificate, statement=labels))
-    assert not verify_pairs(forged, X, Y, sensitive_features=groups).holds
+    forgery = replace(pair, certificate=replace(pair.certificate, statement=labels))
+    assert not verify_pairs(forgery, X, Y, sensitive_features=groups).holds
 
 
 def test_nearly_equal_mean_differences_are_unresolved():
@@ -183,8 +183,8 @@ def test_audits_say_what_they_do_with_incomplete_rows_and_no_models(tables):
     holes[0, 0] = np.nan
     with pytest.raises(InvalidInput, match=r"(?i)row 1"):
         audit_pairs(fair, holes, Y, sensitive_features=groups)
-    dropped = audit_pairs(fair, holes, Y, sensitive_features=groups, on_missing="drop")
-    assert sum(loss.n_rows for loss in dropped.losses) == 2 * 199
+    result = audit_pairs(fair, holes, Y, sensitive_features=groups, on_missing="drop")
+    assert sum(loss.n_rows for loss in result.losses) == 2 * 199
     with pytest.raises(InvalidInput, match="empty"):
         audit_pairs({}, X, Y, sensitive_features=groups)
     usual = FairPLS(1, criterion="total_covariance").fit(X, Y, sensitive_features=groups)

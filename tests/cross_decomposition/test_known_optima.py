@@ -6,7 +6,12 @@ import scipy
 from scipy.optimize import minimize
 from sklearn.cross_decomposition import CCA, PLSSVD
 
-from cross_decomposition.paired_tables import cross_covariances, draw_tables, kept, max_covariance
+from cross_decomposition.paired_tables import (
+    captured_covariance,
+    cross_covariances,
+    draw_tables,
+    max_covariance,
+)
 from fairspan.cross_decomposition import FairCCA, FairPLS
 
 
@@ -14,14 +19,14 @@ from fairspan.cross_decomposition import FairCCA, FairPLS
 @pytest.mark.parametrize("scale", [False, True])
 def test_pooled_covariance_is_that_of_plssvd(d, scale):
     X, Y, groups = draw_tables(groups="abc")
-    found = FairPLS(d, criterion="total_covariance", scale=scale)
-    found.fit(X, Y, sensitive_features=groups)
+    fair = FairPLS(d, criterion="total_covariance", scale=scale)
+    fair.fit(X, Y, sensitive_features=groups)
     theirs = PLSSVD(d, scale=scale).fit(X, Y)
     np.testing.assert_allclose(
-        found.x_weights_ @ found.y_weights_.T, theirs.x_weights_ @ theirs.y_weights_.T, atol=1e-10
+        fair.x_weights_ @ fair.y_weights_.T, theirs.x_weights_ @ theirs.y_weights_.T, atol=1e-10
     )
     # Of unscaled columns the scores are equal up to signs; scikit-learn scales by n - 1.
-    x_scores, y_scores = found.transform(X, Y)
+    x_scores, y_scores = fair.transform(X, Y)
     factor = np.sqrt(len(X) / (len(X) - 1)) if scale else 1.0
     for mine, other in zip((x_scores, y_scores), theirs.transform(X, Y), strict=True):
         np.testing.assert_allclose(np.abs(mine), factor * np.abs(other), atol=1e-10)
@@ -29,14 +34,14 @@ def test_pooled_covariance_is_that_of_plssvd(d, scale):
 
 def test_pooled_correlations_are_canonical_correlations():
     X, Y, groups = draw_tables(n=500)
-    found = FairCCA(2, criterion="total_covariance").fit(X, Y, sensitive_features=groups)
+    fair = FairCCA(2, criterion="total_covariance").fit(X, Y, sensitive_features=groups)
     x_scores, y_scores = CCA(2, tol=1e-14, max_iter=20_000).fit(X, Y).transform(X, Y)
     theirs = [np.corrcoef(x_scores[:, j], y_scores[:, j])[0, 1] for j in range(2)]
-    np.testing.assert_allclose(found.covariances_, theirs, atol=1e-7)
+    np.testing.assert_allclose(fair.covariances_, theirs, atol=1e-7)
     # And those of scipy: cosines of the angles between the spans of the centered columns.
     centered = [table - table.mean(axis=0) for table in (X, Y)]
     cosines = np.sort(np.cos(scipy.linalg.subspace_angles(*centered)))[::-1]
-    np.testing.assert_allclose(found.covariances_, cosines[:2], atol=1e-12)
+    np.testing.assert_allclose(fair.covariances_, cosines[:2], atol=1e-12)
 
 
 def test_scores_of_cca_are_uncorrelated_and_of_unit_variance():
@@ -98,21 +103,22 @@ def test_no_descent_finds_a_better_pair(criterion, n_groups):
     value = values(matrices, best, criterion)
 
     def objective(parameters):
-        u, v = parameters[:3], parameters[3:]
+        u = parameters[:3]
+        v = parameters[3:]
         u, v = u / np.linalg.norm(u), v / np.linalg.norm(v)
         return value(np.array([u @ C @ v for C in matrices]))
 
     rng = np.random.default_rng(0)
-    found = min(
+    smallest = min(
         minimize(
             objective, rng.normal(size=6), method="Nelder-Mead", options={"maxiter": 4_000}
         ).fun
         for _ in range(40)
     )
     certificate = fair.solution_
-    assert found >= certificate.lower_bound - certificate.assessment.resolution
-    assert certificate.objective <= found + 1e-9
-    assert certificate.objective == pytest.approx(found, abs=1e-3 * max(1.0, abs(found)))
+    assert smallest >= certificate.lower_bound - certificate.assessment.resolution
+    assert certificate.objective <= smallest + 1e-9
+    assert certificate.objective == pytest.approx(smallest, abs=1e-3 * max(1.0, abs(smallest)))
 
 
 @pytest.mark.slow
@@ -125,12 +131,12 @@ def test_the_bound_is_the_optimum_of_the_relaxed_conic_program(criterion, n_grou
     fair = FairPLS(2, criterion=criterion).fit(X, Y, sensitive_features=groups)
     matrices = cross_covariances(X, Y, groups)
     M = cvxpy.Variable((4, 3))
-    kept_by_group = cvxpy.hstack([cvxpy.sum(cvxpy.multiply(C, M)) for C in matrices])
+    captured = cvxpy.hstack([cvxpy.sum(cvxpy.multiply(C, M)) for C in matrices])
     if criterion == "nash_welfare":
-        objective = -cvxpy.sum(cvxpy.log(kept_by_group)) / n_groups
+        objective = -cvxpy.sum(cvxpy.log(captured)) / n_groups
     else:
         best = np.array([max_covariance(C, 2) for C in matrices])
-        objective = cvxpy.max(best - kept_by_group)
+        objective = cvxpy.max(best - captured)
     problem = cvxpy.Problem(
         cvxpy.Minimize(objective), [cvxpy.norm(M, 2) <= 1, cvxpy.norm(M, "nuc") <= 2]
     )
@@ -148,7 +154,7 @@ def test_figures_follow_from_the_weights():
         np.testing.assert_allclose(U.T @ U, np.eye(2), atol=1e-12)
         np.testing.assert_allclose(V.T @ V, np.eye(2), atol=1e-12)
         np.testing.assert_allclose(
-            fair.group_covariances_, [kept(C, U, V) for C in matrices], rtol=1e-10
+            fair.group_covariances_, [captured_covariance(C, U, V) for C in matrices], rtol=1e-10
         )
         np.testing.assert_allclose(
             fair.group_best_covariances_, [max_covariance(C, 2) for C in matrices], rtol=1e-12

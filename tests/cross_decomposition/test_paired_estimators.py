@@ -29,13 +29,13 @@ def tables():
 
 
 @pytest.fixture(scope="module")
-def fitted(tables):
+def fair(tables):
     X, Y, groups = tables
     return FairPLS(2).fit(X, Y, sensitive_features=groups)
 
 
 def assert_same(first, second, rtol=1e-9):
-    product, other = (each.x_weights_ @ each.y_weights_.T for each in (first, second))
+    product, other = (pair.x_weights_ @ pair.y_weights_.T for pair in (first, second))
     np.testing.assert_allclose(product, other, atol=1e-7)
     np.testing.assert_allclose(first.group_covariances_, second.group_covariances_, rtol=rtol)
 
@@ -45,7 +45,7 @@ def frame(tables):
     return pd.DataFrame(X, columns=NAMES).assign(g=groups, **dict(zip(TARGETS, Y.T, strict=True)))
 
 
-def test_data_frames_and_arrays_agree(tables, fitted):
+def test_data_frames_and_arrays_agree(tables, fair):
     X, Y, groups = tables
     x_frame, y_frame = pd.DataFrame(X, columns=NAMES), pd.DataFrame(Y, columns=TARGETS)
     x_frame.index = y_frame.index = np.arange(len(X))[::-1]
@@ -57,82 +57,80 @@ def test_data_frames_and_arrays_agree(tables, fitted):
         (X.tolist(), Y.tolist()),
         (sparse.csr_array(X), Y),
     ):
-        assert_same(FairPLS(2).fit(first, second, sensitive_features=groups), fitted)
+        assert_same(FairPLS(2).fit(first, second, sensitive_features=groups), fair)
 
 
-def test_columns_of_one_table_may_be_named(tables, fitted):
+def test_columns_of_one_table_may_be_named(tables, fair):
     rows = frame(tables)
-    named = FairPLS(2).fit(rows, TARGETS, sensitive_features="g")
-    assert_same(named, fitted)
-    assert named.feature_names_in_.tolist() == NAMES
-    assert named.subspace_.y.feature_names == tuple(TARGETS)
-    x_scores, y_scores = named.transform(rows, rows)
+    by_name = FairPLS(2).fit(rows, TARGETS, sensitive_features="g")
+    assert_same(by_name, fair)
+    assert by_name.feature_names_in_.tolist() == NAMES
+    assert by_name.subspace_.y.feature_names == tuple(TARGETS)
+    x_scores, y_scores = by_name.transform(rows, rows)
     X, Y, _ = tables
-    np.testing.assert_allclose(x_scores, fitted.transform(X), atol=1e-6)
-    np.testing.assert_allclose(y_scores, fitted.transform(X, Y)[1], atol=1e-6)
+    np.testing.assert_allclose(x_scores, fair.transform(X), atol=1e-6)
+    np.testing.assert_allclose(y_scores, fair.transform(X, Y)[1], atol=1e-6)
 
 
 @pytest.mark.slow
-def test_files_dask_and_moments_agree(tables, fitted, tmp_path):
+def test_files_dask_and_moments_agree(tables, fair, tmp_path):
     rows = frame(tables)
     path = tmp_path / "rows.csv"
     rows.to_csv(path, index=False)
-    assert_same(FairPLS(2).fit(str(path), TARGETS, sensitive_features="g"), fitted)
+    assert_same(FairPLS(2).fit(str(path), TARGETS, sensitive_features="g"), fair)
     moments = GroupMoments.from_rows(rows, "g")
     by_name = FairPLS(2).fit_moments(moments, TARGETS)
-    assert_same(by_name, fitted)
+    assert_same(by_name, fair)
     X, Y, groups = tables
-    joined = GroupMoments.from_rows(np.hstack([X, Y]), groups)
-    assert_same(FairPLS(2).fit_moments(joined, 4), fitted)
+    both_tables = GroupMoments.from_rows(np.hstack([X, Y]), groups)
+    assert_same(FairPLS(2).fit_moments(both_tables, 4), fair)
     dask = pytest.importorskip("dask.dataframe")
     lazy = dask.from_pandas(rows, npartitions=3)
     distributed = FairPLS(2).fit(lazy, TARGETS, sensitive_features="g")
-    assert_same(distributed, fitted)
+    assert_same(distributed, fair)
     np.testing.assert_allclose(
-        np.asarray(distributed.transform(lazy).compute()), fitted.transform(X), atol=1e-6
+        np.asarray(distributed.transform(lazy).compute()), fair.transform(X), atol=1e-6
     )
 
 
-def test_batches_and_merged_moments_are_one_fit(tables, fitted):
+def test_batches_and_merged_moments_are_one_fit(tables, fair):
     X, Y, groups = tables
     batches = FairPLS(2)
     for part in np.array_split(np.arange(len(X)), 4):
         batches.partial_fit(X[part], Y[part], sensitive_features=groups[part])
-    assert_same(batches, fitted)
+    assert_same(batches, fair)
     assert batches.n_samples_seen_ == len(X)
     halves = [
         GroupMoments.from_rows(np.hstack([X, Y])[part], groups[part])
         for part in (slice(0, 100), slice(100, None))
     ]
-    assert_same(FairPLS(2).fit_moments(halves[0] + halves[1], 4), fitted)
+    assert_same(FairPLS(2).fit_moments(halves[0] + halves[1], 4), fair)
 
 
 def test_weights_are_repeated_rows(tables):
     X, Y, groups = tables
     weights = np.arange(len(X)) % 3
     weighted = FairCCA(2).fit(X, Y, sensitive_features=groups, sample_weight=weights)
-    repeated = FairCCA(2).fit(
+    unweighted = FairCCA(2).fit(
         np.repeat(X, weights, axis=0),
         np.repeat(Y, weights, axis=0),
         sensitive_features=np.repeat(groups, weights),
     )
-    assert_same(weighted, repeated)
+    assert_same(weighted, unweighted)
 
 
-def test_scores_follow_from_the_weights(tables, fitted):
+def test_scores_follow_from_the_weights(tables, fair):
     X, Y, _ = tables
     standardized = (X - X.mean(axis=0)) / X.std(axis=0)
-    x_scores, y_scores = fitted.transform(X, Y)
-    np.testing.assert_allclose(x_scores, standardized @ fitted.x_weights_, atol=1e-12)
+    x_scores, y_scores = fair.transform(X, Y)
+    np.testing.assert_allclose(x_scores, standardized @ fair.x_weights_, atol=1e-12)
     standardized = (Y - Y.mean(axis=0)) / Y.std(axis=0)
-    np.testing.assert_allclose(y_scores, standardized @ fitted.y_weights_, atol=1e-12)
+    np.testing.assert_allclose(y_scores, standardized @ fair.y_weights_, atol=1e-12)
     # Covariances of pairs of scores, in decreasing order.
-    np.testing.assert_allclose(
-        fitted.covariances_, np.mean(x_scores * y_scores, axis=0), atol=1e-12
-    )
-    assert (np.diff(fitted.covariances_) <= 0).all()
-    largest = np.abs(fitted.x_weights_).argmax(axis=0)
-    assert (fitted.x_weights_[largest, np.arange(2)] > 0).all()
+    np.testing.assert_allclose(fair.covariances_, np.mean(x_scores * y_scores, axis=0), atol=1e-12)
+    assert (np.diff(fair.covariances_) <= 0).all()
+    largest = np.abs(fair.x_weights_).argmax(axis=0)
+    assert (fair.x_weights_[largest, np.arange(2)] > 0).all()
 
 
 def test_scikit_learn_conventions(tables):
@@ -142,9 +140,9 @@ def test_scikit_learn_conventions(tables):
     pipeline = make_pipeline(StandardScaler(), FairPLS(1))
     pipeline.fit(X, Y, fairpls__sensitive_features=groups)
     assert pipeline.transform(X).shape == (len(X), 1)
-    named = FairPLS(1).set_output(transform="pandas")
-    named.fit(pd.DataFrame(X, columns=NAMES), Y, sensitive_features=groups)
-    assert named.transform(pd.DataFrame(X, columns=NAMES)).columns.tolist() == ["fairpls0"]
+    fair = FairPLS(1).set_output(transform="pandas")
+    fair.fit(pd.DataFrame(X, columns=NAMES), Y, sensitive_features=groups)
+    assert fair.transform(pd.DataFrame(X, columns=NAMES)).columns.tolist() == ["fairpls0"]
     x_scores, _ = FairPLS(1).fit_transform(X, Y, sensitive_features=groups)
     np.testing.assert_allclose(
         x_scores, FairPLS(1).fit(X, Y, sensitive_features=groups).transform(X)
@@ -170,9 +168,9 @@ def test_incomplete_rows_are_dropped_in_both_tables(tables):
     X, Y, groups = tables
     holes, gaps = X.copy(), Y.copy()
     holes[0, 0] = gaps[1, 1] = np.nan
-    dropped = FairPLS(2, on_missing="drop").fit(holes, gaps, sensitive_features=groups)
+    incomplete = FairPLS(2, on_missing="drop").fit(holes, gaps, sensitive_features=groups)
     complete = FairPLS(2).fit(X[2:], Y[2:], sensitive_features=groups[2:])
-    assert_same(dropped, complete)
+    assert_same(incomplete, complete)
     for first, second, place in ((holes, Y, "row 1"), (X, gaps, "Y: .*row 2")):
         with pytest.raises(InvalidInput, match=f"(?i){place}"):
             FairPLS(2).fit(first, second, sensitive_features=groups)
@@ -214,9 +212,9 @@ def test_parameters_are_checked(tables, change, error, message):
 )
 def test_tables_are_checked(tables, arguments, error, message):
     X, Y, groups = tables
-    passed = {"Y": Y, "sensitive_features": groups} | arguments
+    all_arguments = {"Y": Y, "sensitive_features": groups} | arguments
     with pytest.raises(error, match=message):
-        FairPLS(1).fit(X, **passed)
+        FairPLS(1).fit(X, **all_arguments)
 
 
 def test_names_are_checked(tables):

@@ -40,17 +40,17 @@ def test_saved_models_verify_with_the_rows_in_any_order(
     model.fit(X, Y, sensitive_features=groups)
     path = tmp_path / "pair.model"
     model.subspace_.save(path)
-    loaded = PairedSubspace.load(path)
-    np.testing.assert_array_equal(loaded.x.rotations, model.x_weights_)
-    np.testing.assert_array_equal(loaded.transform(X), model.transform(X))
-    assert loaded.certificate.status == model.solution_.status
+    copy = PairedSubspace.load(path)
+    np.testing.assert_array_equal(copy.x.rotations, model.x_weights_)
+    np.testing.assert_array_equal(copy.transform(X), model.transform(X))
+    assert copy.certificate.status == model.solution_.status
     order = np.random.default_rng(0).permutation(len(X))
-    found = verify_pairs(loaded, X[order], Y[order], sensitive_features=groups[order])
-    assert found.holds, str(found)
+    result = verify_pairs(copy, X[order], Y[order], sensitive_features=groups[order])
+    assert result.holds, str(result)
     assert verify_pairs(model, GroupMoments.from_rows(np.hstack([X, Y]), groups)).holds
     for other in (X + 1e-3 * Y[:, :1], X[:, ::-1]):
-        assert not verify_pairs(loaded, other, Y, sensitive_features=groups).holds
-    assert not verify_pairs(loaded, X[1:], Y[1:], sensitive_features=groups[1:]).holds
+        assert not verify_pairs(copy, other, Y, sensitive_features=groups).holds
+    assert not verify_pairs(copy, X[1:], Y[1:], sensitive_features=groups[1:]).holds
 
 
 @pytest.mark.parametrize(
@@ -69,21 +69,21 @@ def test_functions_for_one_table_name_those_for_two(refuse, tmp_path, monkeypatc
     with pytest.raises(InvalidType, match="audit_pairs"):
         refuse(model, X, groups)
     assert list(tmp_path.iterdir()) == []
-    found = verify(model, X, groups)
-    assert not found.holds
-    assert "verify_pairs" in str(found)
+    result = verify(model, X, groups)
+    assert not result.holds
+    assert "verify_pairs" in str(result)
 
 
-def tampered(pair):
-    """Claims that are false, by name."""
+def forge(pair):
+    """Yield false claims with their names."""
     certificate = pair.certificate
     figures = certificate.figures
     statement = certificate.statement
     swapped = replace(pair.x, rotations=pair.x.rotations[:, ::-1])
-    turned = replace(pair.x, rotations=np.roll(pair.x.rotations, 1, axis=0))
+    permuted = replace(pair.x, rotations=np.roll(pair.x.rotations, 1, axis=0))
     stretched = replace(pair.y, rotations=1.001 * pair.y.rotations)
     yield "bases that are turned against each other", replace(pair, x=swapped)
-    yield "another subspace", replace(pair, x=turned)
+    yield "another subspace", replace(pair, x=permuted)
     yield "weights that are not orthonormal", replace(pair, y=stretched)
     yield "another mean", replace(pair, x=replace(pair.x, mean=pair.x.mean + 0.1))
     yield "another scale", replace(pair, y=replace(pair.y, scale=1.1 * pair.y.scale))
@@ -93,8 +93,8 @@ def tampered(pair):
         ("more kept", {"kept": figures.kept + 1e-4}),
         ("a smaller best", {"best": figures.best - 1e-4}),
     ):
-        changed = replace(certificate, figures=replace(figures, **change))
-        yield name, replace(pair, certificate=changed)
+        altered = replace(certificate, figures=replace(figures, **change))
+        yield name, replace(pair, certificate=altered)
     for name, change in (
         ("another criterion", {"criterion": NashCovariance()}),
         ("other groups", {"groups": ("a", "z")}),
@@ -102,8 +102,8 @@ def tampered(pair):
         ("another center", {"center": "none"}),
         ("another method", {"method": "cca"}),
     ):
-        changed = replace(certificate, statement=replace(statement, **change))
-        yield name, replace(pair, certificate=changed)
+        altered = replace(certificate, statement=replace(statement, **change))
+        yield name, replace(pair, certificate=altered)
     yield (
         "other weights",
         replace(pair, certificate=replace(certificate, weights=np.array([1.0, 0]))),
@@ -114,12 +114,12 @@ def tampered(pair):
 def test_false_claims_are_found(index):
     X, Y, groups = draw_tables(groups="ab")
     pair = FairPLS(2).fit(X, Y, sensitive_features=groups).subspace_
-    cases = list(tampered(pair))
+    cases = list(forge(pair))
     assert len(cases) == 15
-    name, forged = cases[index]
-    found = verify_pairs(forged, X, Y, sensitive_features=groups)
-    assert not found.holds, name
-    assert "does not hold" in str(found)
+    name, forgery = cases[index]
+    result = verify_pairs(forgery, X, Y, sensitive_features=groups)
+    assert not result.holds, name
+    assert "does not hold" in str(result)
 
 
 def test_a_suboptimal_pair_is_not_called_optimal():
@@ -137,14 +137,14 @@ def test_a_suboptimal_pair_is_not_called_optimal():
         scale=figures.objective,
         absolute_tol=tol * figures.objective,
     )
-    forged = replace(
+    forgery = replace(
         usual, certificate=replace(best.certificate, figures=figures, assessment=assessment)
     )
-    found = verify_pairs(forged, X, Y, sensitive_features=groups)
-    assert not found.holds
-    assert "says optimal" in str(found)
+    result = verify_pairs(forgery, X, Y, sensitive_features=groups)
+    assert not result.holds
+    assert "says optimal" in str(result)
     honest = replace(assessment, status=Status.OPEN_GAP)
-    honest = replace(forged, certificate=replace(forged.certificate, assessment=honest))
+    honest = replace(forgery, certificate=replace(forgery.certificate, assessment=honest))
     assert verify_pairs(honest, X, Y, sensitive_features=groups).holds
 
 
@@ -163,15 +163,15 @@ def test_broken_files_are_refused(tmp_path):
     FairPLS(1).fit(X, Y, sensitive_features=groups).subspace_.save(path)
     contents = path.read_bytes()
     for position in range(100, len(contents), len(contents) // 25):
-        changed = bytearray(contents)
-        changed[position] ^= 0xFF
-        path.write_bytes(changed)
+        corrupted = bytearray(contents)
+        corrupted[position] ^= 0xFF
+        path.write_bytes(corrupted)
         try:
-            loaded = PairedSubspace.load(path)
+            pair = PairedSubspace.load(path)
         except CorruptFile:
             continue
         # A byte that no check covers, such as a date in the archive.
-        assert verify_pairs(loaded, X, Y, sensitive_features=groups).holds
+        assert verify_pairs(pair, X, Y, sensitive_features=groups).holds
     path.write_bytes(contents[: len(contents) // 2])
     with pytest.raises(CorruptFile):
         PairedSubspace.load(path)

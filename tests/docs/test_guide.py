@@ -263,7 +263,7 @@ def test_the_caption_of_losses_against_rows_says_what_the_picture_shows():
     code = re.search(r"^```\{plot\}\n(?::[^\n]*\n)*(.*?)^```", page, re.S | re.M)[1]
     namespace = {}
     exec(compile(code, "new-rows.md", "exec"), namespace)
-    on_rows, cross_fitted, corrected = namespace["found"].mean(axis=2)
+    on_rows, cross_fitted, corrected = namespace["losses_by_estimate"].mean(axis=2)
     truth = namespace["truth"]
     assert f"The true loss is {truth:.2f}," in page
     assert 1.8 * truth < on_rows[0] < 2 * truth

@@ -59,7 +59,7 @@ def test_the_example_for_mlflow_logs_every_metric(tmp_path, monkeypatch, capsys)
         for path in (tmp_path / "metrics").rglob("*")
         if path.is_file()
     }
-    assert logged_metrics == pytest.approx(names["found"].metrics())
+    assert logged_metrics == pytest.approx(names["result"].metrics())
     assert (tmp_path / "audit.md").read_text(encoding="utf-8").startswith("**Verdict")
     assert "largest_loss" in capsys.readouterr().out
 
@@ -72,6 +72,6 @@ def test_the_table_of_the_page_names_every_metric(monkeypatch):
     documented_names = set(
         re.findall(r"`([\w/]+)`", "".join(re.findall(r"^\| `.*?\|", page, re.M)))
     )
-    figures = {name.split("/")[0] for name in names["found"].metrics()}
+    figures = {name.split("/")[0] for name in names["result"].metrics()}
     figures = {figure.removesuffix("_low").removesuffix("_high") for figure in figures}
     assert figures <= {name.split("/")[0] for name in documented_names}

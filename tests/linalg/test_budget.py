@@ -1,4 +1,4 @@
-"""Memory is told before work, and running out of it is an error of ours."""
+"""The memory needed is checked before work, and running out of it is an error of fairspan."""
 
 import re
 
@@ -35,7 +35,8 @@ def test_too_large_matrices_are_never_allocated(kind, weights):
 
 
 def test_computing_moments_takes_no_more_memory_than_estimated():
-    p, groups = 400, np.arange(800) % 2
+    p = 400
+    groups = np.arange(800) % 2
     for weights in (None, np.ones(800)):
         X = rows(800, p)
         with trace_peak_memory() as peak:
@@ -83,18 +84,18 @@ def test_no_warning_of_a_long_computation_precedes_a_refusal(monkeypatch):
 @pytest.mark.slow
 def test_no_partition_is_read_where_not_even_one_group_fits():
     array = pytest.importorskip("dask.array")
-    read = []
+    blocks_read = []
 
     def block(block_info=None):
-        read.append(block_info)
+        blocks_read.append(block_info)
         return rows(20, 300)
 
     X = array.map_blocks(block, chunks=((20, 20), (300,)), dtype=float, meta=np.empty((0, 0)))
     with pytest.raises(InvalidInput, match=r"matrices of 1 group and 300 features"):
         GroupMoments.from_rows(X, np.arange(40) % 2, max_memory=24 * 300**2 - 1)
-    assert not read
+    assert not blocks_read
     GroupMoments.from_rows(X, np.arange(40) % 2, max_memory=2 * 24 * 300**2)
-    assert len(read) == 2
+    assert len(blocks_read) == 2
 
 
 @pytest.fixture(scope="module")
@@ -162,11 +163,11 @@ def test_running_out_of_memory_is_an_error_of_ours_wherever_it_happens(
 def test_a_sound_file_that_does_not_fit_is_not_called_corrupt(
     monkeypatch, tmp_path, moments, model, kind
 ):
-    saved = moments if kind == "moments" else model.subspace_
-    saved.save(tmp_path / "file")
+    original = moments if kind == "moments" else model.subspace_
+    original.save(tmp_path / "file")
     monkeypatch.setattr("fairspan.storage.archive._read_array", run_out_of_memory)
     with pytest.raises(InvalidInput, match="Out of memory"):
-        type(saved).load(tmp_path / "file")
+        type(original).load(tmp_path / "file")
 
 
 def test_running_out_of_memory_in_a_worker_names_the_part(monkeypatch, tmp_path):

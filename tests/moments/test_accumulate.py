@@ -27,7 +27,8 @@ def exact_moments(X, labels):
     result = {}
     for label in sorted(set(labels)):
         rows = [[Fraction(float(x)) for x in row] for row in X[np.array(labels) == label]]
-        n, p = len(rows), len(rows[0])
+        n = len(rows)
+        p = len(rows[0])
         sums = [sum(row[i] for row in rows) for i in range(p)]
         scatter = [
             [float(sum(row[i] * row[j] for row in rows) - sums[i] * sums[j] / n) for j in range(p)]
@@ -40,7 +41,7 @@ def exact_moments(X, labels):
 def offset_rows(n=200, p=3, offset=1e6):
     """Return rows with deviations of about one and an offset, and their labels."""
     rng = np.random.default_rng(8)
-    labels = ["a" if each else "b" for each in rng.random(n) < 0.3]
+    labels = ["a" if is_first else "b" for is_first in rng.random(n) < 0.3]
     return rng.standard_normal((n, p)) + offset * np.array([1.0, -3.0, 0.5]), labels
 
 
@@ -60,8 +61,8 @@ def test_offsets_cost_no_digits_after_merging_twenty_parts():
 def test_second_moments_and_deviations_far_from_the_origin(center):
     X, labels = offset_rows()
     near = X - X[0]  # exact in float64, as both are close to each other
-    far, moved = GroupMoments.from_rows(X, labels), GroupMoments.from_rows(near, labels)
-    for one, other in zip(far.second_moments(center), moved.second_moments(center), strict=True):
+    far, close = GroupMoments.from_rows(X, labels), GroupMoments.from_rows(near, labels)
+    for one, other in zip(far.second_moments(center), close.second_moments(center), strict=True):
         assert relative_error(one, other) <= 1e-9
     np.testing.assert_allclose(far.standard_deviations, near.std(axis=0), rtol=1e-9)
 
@@ -154,14 +155,16 @@ def test_numbers_just_below_the_limit_are_taken():
 
 
 RNG = np.random.default_rng(0)
-X, GROUPS = RNG.standard_normal((60, 4)), RNG.permutation(["a", "b"] * 30)
-WIDE, WIDE_GROUPS = RNG.standard_normal((20, 600)), ["a", "b"] * 10
+X = RNG.standard_normal((60, 4))
+GROUPS = RNG.permutation(["a", "b"] * 30)
+WIDE = RNG.standard_normal((20, 600))
+WIDE_GROUPS = ["a", "b"] * 10
 # More features than a dense matrix may have, below.
 SPARSE = np.where(RNG.random((60, 40)) < 0.1, RNG.standard_normal((60, 40)), 0.0)
 
 
 @cache
-def fitted():
+def fit():
     return FairPCA(1).fit(X, sensitive_features=GROUPS)
 
 
@@ -171,7 +174,7 @@ def low_dense_limit(monkeypatch):
 
 
 def corrupt(table, size):
-    """The table with numbers of that size in its second column."""
+    """Return the table with numbers of that size in its second column."""
     table = np.array(table)
     table[:, 1] *= size
     return table
@@ -223,11 +226,11 @@ ENTRIES = {
     "moments in memory": lambda size, folder: FairPCA(1).fit_moments(
         GroupMoments.from_rows(X, GROUPS).divided_by(np.array([1, 1 / size, 1, 1]))
     ),
-    "audit": lambda size, folder: fs.audit(fitted(), corrupt(X, size), GROUPS),
+    "audit": lambda size, folder: fs.audit(fit(), corrupt(X, size), GROUPS),
     "audit of sparse rows": lambda size, folder: fs.audit(
         np.eye(40)[:1], scipy.sparse.csr_array(corrupt(SPARSE, size)), GROUPS
     ),
-    "verify": lambda size, folder: fs.verify(fitted(), corrupt(X, size), GROUPS),
+    "verify": lambda size, folder: fs.verify(fit(), corrupt(X, size), GROUPS),
 }
 
 
@@ -260,10 +263,10 @@ def test_the_largest_numbers_of_a_column_decide_and_not_those_of_a_part():
     table[-1, 0] = 1.0
     table[:30, 0] = 1e-90  # a group, a batch and a part of the rows
     groups = np.repeat(["a", "b"], 30)
-    whole = GroupMoments.from_rows(table, groups)
-    assert whole.variances[0, 0] == 0
+    moments = GroupMoments.from_rows(table, groups)
+    assert moments.variances[0, 0] == 0
     assert FairPCA(1).fit(table, sensitive_features=groups).solution_.status == "optimal"
-    fs.audit(fitted(), table, groups)
+    fs.audit(fit(), table, groups)
 
 
 @pytest.mark.usefixtures("low_dense_limit")
@@ -272,11 +275,11 @@ def test_the_unit_adds_a_constant_to_nash_welfare_and_changes_nothing_else(unit,
     table = {"dense": X, "few rows": WIDE, "sparse": scipy.sparse.csr_array(SPARSE)}[kind]
     groups = WIDE_GROUPS if kind == "few rows" else GROUPS
     fits = [
-        FairPCA(2, criterion="nash_welfare").fit(each, sensitive_features=groups)
-        for each in (table, unit * table)
+        FairPCA(2, criterion="nash_welfare").fit(rows, sensitive_features=groups)
+        for rows in (table, unit * table)
     ]
-    here, there = (fit.solution_ for fit in fits)
-    assert there.status == here.status
-    assert there.objective + 2 * np.log(unit) == pytest.approx(here.objective, abs=1e-10)
-    assert there.n_eigenproblems <= 2 * here.n_eigenproblems + 20
+    plain, scaled = (fit.solution_ for fit in fits)
+    assert scaled.status == plain.status
+    assert scaled.objective + 2 * np.log(unit) == pytest.approx(plain.objective, abs=1e-10)
+    assert scaled.n_eigenproblems <= 2 * plain.n_eigenproblems + 20
     assert fs.verify(fits[1], unit * table, groups).holds

@@ -74,18 +74,19 @@ def test_one_pass_equals_numpy(table):
 
 @given(table=tables(), data=st.data())
 def test_classes_of_y_are_merged_over_and_merge_themselves(table, data):
-    n, weights = len(table.X), table.weights
+    n = len(table.X)
+    weights = table.weights
     y = np.array(data.draw(st.lists(st.integers(0, 2), min_size=n, max_size=n), "classes"))
-    cut = data.draw(st.integers(0, n), "first rows")
+    n_first = data.draw(st.integers(0, n), "first rows")
     both = sum(
         GroupMoments.from_rows(
-            table.X[own],
-            table.labels[own],
-            None if weights is None else weights[own],
-            y=y[own],
+            table.X[part],
+            table.labels[part],
+            None if weights is None else weights[part],
+            y=y[part],
         )
-        for own in (slice(0, cut), slice(cut, n))
-        if len(table.X[own])
+        for part in (slice(0, n_first), slice(n_first, n))
+        if len(table.X[part])
     )
     assert_moments(both, table.reference())
     pairs = list(zip(table.labels.tolist(), y.tolist(), strict=True))
@@ -139,21 +140,27 @@ def test_rows_of_weight_zero_count_as_absent(table, data):
 def test_rotated_rows_have_rotated_moments(table, seed):
     p = table.X.shape[1]
     Q = np.linalg.qr(np.random.default_rng(seed).standard_normal((p, p)))[0]
-    turned = Table(table.X @ Q, table.labels, table.weights).moments()
+    rotated = Table(table.X @ Q, table.labels, table.weights).moments()
     for label, (_, _, mean, scatter) in table.reference().items():
-        i = turned.labels.index(label)
+        i = rotated.labels.index(label)
         # Turning rounds relative to the rows themselves, not to their spread.
         size = np.abs(table.X).max() or 1.0
-        np.testing.assert_allclose(turned.means[i], mean @ Q, atol=1e-12 * size)
-        rounding = 1e-12 * size * np.sqrt(np.trace(scatter) * turned.weights[i])
-        assert np.linalg.norm(turned.scatters[i] - Q.T @ scatter @ Q) <= rounding + 1e-20 * size**2
+        np.testing.assert_allclose(rotated.means[i], mean @ Q, atol=1e-12 * size)
+        rounding = 1e-12 * size * np.sqrt(np.trace(scatter) * rotated.weights[i])
+        assert np.linalg.norm(rotated.scatters[i] - Q.T @ scatter @ Q) <= rounding + 1e-20 * size**2
 
 
-@given(table=tables(), factor=st.sampled_from([1e-200, 1e-9, 7.0, 1e200]), cut=st.integers(0, 11))
-def test_a_common_factor_of_the_weights_changes_no_second_moment(table, factor, cut):
+@given(
+    table=tables(), factor=st.sampled_from([1e-200, 1e-9, 7.0, 1e200]), n_first=st.integers(0, 11)
+)
+def test_a_common_factor_of_the_weights_changes_no_second_moment(table, factor, n_first):
     weights = np.ones(len(table.X)) if table.weights is None else table.weights
     scaled = Table(table.X, table.labels, factor * weights)
-    halves = [scaled.moments(rows) for rows in (slice(cut), slice(cut, None)) if len(weights[rows])]
+    halves = [
+        scaled.moments(rows)
+        for rows in (slice(n_first), slice(n_first, None))
+        if len(weights[rows])
+    ]
     for center in ("global", "group", "none"):
         expected = table.moments().second_moments(center)
         assert relative_error(sum(halves).second_moments(center), expected) <= 1e-9
@@ -163,20 +170,21 @@ def test_merging_leaves_both_parts_alone():
     X = np.arange(12.0).reshape(6, 2) ** 2
     one = GroupMoments.from_rows(X[:3], list("aab"))
     other = GroupMoments.from_rows(X[3:], list("abc"))
-    merged = one + other
-    merged.scatters[:] = 0
+    total = one + other
+    total.scatters[:] = 0
     assert_moments(one, reference_moments(X[:3], "aab"))
     assert_moments(other, reference_moments(X[3:], "abc"))
 
 
 def test_other_features_or_kinds_of_labels_do_not_merge():
-    X, labels = np.arange(6.0).reshape(3, 2), list("aab")
+    X = np.arange(6.0).reshape(3, 2)
+    labels = list("aab")
     frame = pd.DataFrame(X, columns=["x", "y"])
-    moments, named = (GroupMoments.from_rows(rows, labels) for rows in (X, frame))
+    moments, from_frame = (GroupMoments.from_rows(rows, labels) for rows in (X, frame))
     # The same features in another order are put in order.
     swapped = GroupMoments.from_rows(frame[["y", "x"]], labels)
-    assert_moments(named + swapped, reference_moments(np.vstack([X, X]), labels + labels))
-    assert (named + named).feature_names == ("x", "y")
+    assert_moments(from_frame + swapped, reference_moments(np.vstack([X, X]), labels + labels))
+    assert (from_frame + from_frame).feature_names == ("x", "y")
     types = "of different types: 'a', 'b' against"
     for rows, others, message in (
         (np.ones((3, 3)), labels, "2 without names against 3 without names"),
@@ -228,14 +236,14 @@ def test_figures_of_all_rows(rows, weighted):
 def test_second_moments_about_each_center(rows, weighted, center):
     moments, weights = moments_of(rows, weighted)
     for label, second in zip(moments.labels, moments.second_moments(center), strict=True):
-        own = rows.labels == label
+        in_group = rows.labels == label
         points = {
             "global": np.average(rows.X, axis=0, weights=weights),
-            "group": np.average(rows.X[own], axis=0, weights=weights[own]),
+            "group": np.average(rows.X[in_group], axis=0, weights=weights[in_group]),
             "none": np.zeros(4),
         }
-        centered = rows.X[own] - points[center]
-        expected = np.average(centered[:, :, None] * centered[:, None], 0, weights[own])
+        centered = rows.X[in_group] - points[center]
+        expected = np.average(centered[:, :, None] * centered[:, None], 0, weights[in_group])
         np.testing.assert_allclose(second, expected, rtol=1e-10, atol=1e-10)
         np.testing.assert_array_equal(second, second.T)
 
@@ -282,10 +290,12 @@ def test_dividing_moments_is_dividing_rows(rows, weighted):
 
 @pytest.mark.parametrize("center", ["global", "group", "none"])
 def test_selected_features_have_the_moments_of_selected_columns(rows, center):
-    whole, turned = (GroupMoments.from_rows(X, rows.labels) for X in (rows.X, rows.X[:, ::-1]))
-    selected = whole.select_features(np.arange(4)[::-1])
+    moments, from_reversed = (
+        GroupMoments.from_rows(X, rows.labels) for X in (rows.X, rows.X[:, ::-1])
+    )
+    selected = moments.select_features(np.arange(4)[::-1])
     np.testing.assert_allclose(
-        selected.second_moments(center), turned.second_moments(center), rtol=1e-12
+        selected.second_moments(center), from_reversed.second_moments(center), rtol=1e-12
     )
 
 
@@ -305,7 +315,7 @@ LABELS = {
 
 
 @pytest.fixture
-def saved(tmp_path):
+def moments_on_disk(tmp_path):
     rows = random_rows(5)
     moments = GroupMoments.from_rows(rows.X, rows.labels, rows.weights)
     moments.save(tmp_path / "out")
@@ -324,19 +334,19 @@ def test_labels_keep_value_and_type(tmp_path, kind):
     labels = LABELS[kind] * 4
     X = np.random.default_rng(0).standard_normal((len(labels), 3))
     GroupMoments.from_rows(X, labels).save(tmp_path / "out")
-    loaded = GroupMoments.load(tmp_path / "out")
-    assert_moments(loaded, reference_moments(X, labels))
-    assert loaded.labels == sorted(LABELS[kind])
-    assert [repr(label) for label in loaded.labels] == list(map(repr, sorted(LABELS[kind])))
+    copy = GroupMoments.load(tmp_path / "out")
+    assert_moments(copy, reference_moments(X, labels))
+    assert copy.labels == sorted(LABELS[kind])
+    assert [repr(label) for label in copy.labels] == list(map(repr, sorted(LABELS[kind])))
 
 
-def test_every_number_is_the_same_bit_for_bit(saved):
-    moments, path = saved
-    loaded = GroupMoments.load(path)
+def test_every_number_is_the_same_bit_for_bit(moments_on_disk):
+    moments, path = moments_on_disk
+    copy = GroupMoments.load(path)
     for name in ("groups", "counts", "weights", "means", "scatters"):
-        one, other = getattr(loaded, name), getattr(moments, name)
+        one, other = getattr(copy, name), getattr(moments, name)
         assert (one.dtype, one.tobytes()) == (other.dtype, other.tobytes())
-    assert loaded.feature_names is None
+    assert copy.feature_names is None
 
 
 def test_feature_names_are_kept(tmp_path):
@@ -345,43 +355,43 @@ def test_feature_names_are_kept(tmp_path):
     assert GroupMoments.load(tmp_path / "out").feature_names == ("größe", "b")
 
 
-def test_loading_never_unpickles(saved, monkeypatch):
+def test_loading_never_unpickles(moments_on_disk, monkeypatch):
     def refuse(*args, **kwargs):
         raise AssertionError("pickle was used")
 
     for name in ("pickle.load", "pickle.loads", "pickle.dump", "pickle.dumps"):
         monkeypatch.setattr(name, refuse)
-    moments, path = saved
+    moments, path = moments_on_disk
     moments.save(path)
     GroupMoments.load(path)
 
 
-def shear(own):
+def shear(moments):
     """Return a matrix with a single entry above the diagonal."""
-    return np.roll(np.diag([5.0, *[0.0] * (own.n_features - 1)]), 1, 1)
+    return np.roll(np.diag([5.0, *[0.0] * (moments.n_features - 1)]), 1, 1)
 
 
 @pytest.mark.parametrize(
-    ("changed", "because"),
+    ("alter", "because"),
     [
-        (lambda own: {"scatters": -own.scatters}, "group 'a' has a negative eigenvalue"),
+        (lambda moments: {"scatters": -moments.scatters}, "group 'a' has a negative eigenvalue"),
         (
-            lambda own: {"scatters": own.scatters - 1e3 * (1 - np.eye(own.n_features))},
+            lambda moments: {"scatters": moments.scatters - 1e3 * (1 - np.eye(moments.n_features))},
             "negative eigenvalue",
         ),
-        (lambda own: {"scatters": own.scatters + shear(own)}, "'a' is not symmetric"),
-        (lambda own: {"scatters": own.scatters[:1]}, "scatters has shape"),
-        (lambda own: {"means": np.nan * own.means}, "means contains NaN"),
-        (lambda own: {"counts": -own.counts}, "counts are -"),
-        (lambda own: {"weights": 0 * own.weights}, "weights are 0.0"),
-        (lambda own: {"groups": np.array(["a", "a"])}, "groups are 'a', 'a'"),
-        (lambda own: {"groups": own.groups[::-1]}, "groups are 'b', 'a'"),
+        (lambda moments: {"scatters": moments.scatters + shear(moments)}, "'a' is not symmetric"),
+        (lambda moments: {"scatters": moments.scatters[:1]}, "scatters has shape"),
+        (lambda moments: {"means": np.nan * moments.means}, "means contains NaN"),
+        (lambda moments: {"counts": -moments.counts}, "counts are -"),
+        (lambda moments: {"weights": 0 * moments.weights}, "weights are 0.0"),
+        (lambda moments: {"groups": np.array(["a", "a"])}, "groups are 'a', 'a'"),
+        (lambda moments: {"groups": moments.groups[::-1]}, "groups are 'b', 'a'"),
     ],
 )
-def test_moments_that_no_rows_have(changed, because):
-    own = GroupMoments.from_rows(*generate_group_rows())
+def test_moments_that_no_rows_have(alter, because):
+    moments = GroupMoments.from_rows(*generate_group_rows())
     with pytest.raises(InvalidInput, match=because):
-        replace(own, **changed(own))
+        replace(moments, **alter(moments))
 
 
 COVARIANCES = np.array([np.diag([2.0, 1.0, 0.0]), np.diag([1.0, 3.0, 2.0])])
@@ -392,17 +402,19 @@ COVARIANCES[0, :2, :2] += 0.5 - np.eye(2) / 2
 def test_covariances_give_the_moments_and_the_fit_of_rows_that_have_them(rows, weighted):
     moments, _ = moments_of(rows, weighted)
     order = [2, 0, 1]
-    found = GroupMoments.from_covariances(
+    from_covariances = GroupMoments.from_covariances(
         moments.second_moments("group")[order],
         moments.means[order],
         moments.weights[order],
         ["c", "a", "b"],
     )
-    assert found.counts.tolist() == [0, 0, 0]
-    assert_moments(replace(found, counts=moments.counts), moments, rtol=1e-14)
-    one, other = (fs.FairPCA(2).fit_moments(each) for each in (found, moments))
+    assert from_covariances.counts.tolist() == [0, 0, 0]
+    assert_moments(replace(from_covariances, counts=moments.counts), moments, rtol=1e-14)
+    one, other = (
+        fs.FairPCA(2).fit_moments(moments_of_fit) for moments_of_fit in (from_covariances, moments)
+    )
     np.testing.assert_allclose(one.group_errors_, other.group_errors_, rtol=1e-9)
-    assert fs.verify(one, found).holds
+    assert fs.verify(one, from_covariances).holds
 
 
 def test_covariances_alone_have_one_weight_each_and_no_mean():
@@ -415,28 +427,28 @@ def test_covariances_alone_have_one_weight_each_and_no_mean():
 def test_the_number_of_rows_behind_covariances_is_reported_nowhere(tmp_path):
     moments = GroupMoments.from_covariances(COVARIANCES, groups=["a", "b"])
     moments.save(tmp_path / "out")
-    loaded = GroupMoments.load(tmp_path / "out")
-    assert loaded.counts.tolist() == [0, 0]
-    assert "a: unknown, b: unknown" in repr(loaded)
-    assert "unknown" in loaded._repr_html_()
-    model = fs.FairPCA(1).fit_moments(loaded)
-    result = fs.audit(model, moments=loaded)
+    copy = GroupMoments.load(tmp_path / "out")
+    assert copy.counts.tolist() == [0, 0]
+    assert "a: unknown, b: unknown" in repr(copy)
+    assert "unknown" in copy._repr_html_()
+    model = fs.FairPCA(1).fit_moments(copy)
+    result = fs.audit(model, moments=copy)
     for group in result.models[0].groups:
         assert (group.n_rows, group.observed_error.low, group.expected_error.low) == (0, None, None)
         assert np.isnan(group.expected_error.value)
     assert "0 rows" not in str(result)
     assert ["a", "-"] in [line.split()[:2] for line in str(result).splitlines()]
-    known = GroupMoments.from_rows(np.arange(12.0).reshape(4, 3) ** 2, ["b", "c", "b", "c"])
-    merged = loaded + known
-    assert merged.labels == ["a", "b", "c"]
+    from_rows = GroupMoments.from_rows(np.arange(12.0).reshape(4, 3) ** 2, ["b", "c", "b", "c"])
+    total = copy + from_rows
+    assert total.labels == ["a", "b", "c"]
     # Of b, not all rows are known.
-    assert [merged.counts.tolist(), merged.weights.tolist()] == [[0, 0, 2], [1, 3, 2]]
+    assert [total.counts.tolist(), total.weights.tolist()] == [[0, 0, 2], [1, 3, 2]]
     with pytest.raises(InvalidInput, match="No group has 1 row;"):
-        loaded.drop_small_groups(1)
+        copy.drop_small_groups(1)
 
 
 @pytest.mark.parametrize(
-    ("changed", "match"),
+    ("change", "match"),
     [
         ({"covariances": "text"}, "not numbers"),
         ({"covariances": COVARIANCES[0]}, r"covariances has shape \(3, 3\)"),
@@ -455,7 +467,7 @@ def test_the_number_of_rows_behind_covariances_is_reported_nowhere(tmp_path):
         ({"groups": ["a", 1]}, "mix"),
     ],
 )
-def test_covariances_that_no_rows_have_are_refused(changed, match):
-    given = {"covariances": COVARIANCES, "groups": ["a", "b"], **changed}
+def test_covariances_that_no_rows_have_are_refused(change, match):
+    arguments = {"covariances": COVARIANCES, "groups": ["a", "b"], **change}
     with np.errstate(invalid="ignore"), pytest.raises(InvalidInput, match=match):
-        GroupMoments.from_covariances(**given)
+        GroupMoments.from_covariances(**arguments)

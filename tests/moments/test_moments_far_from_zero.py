@@ -32,7 +32,7 @@ def _rows(kind, rng):
     return rows, groups
 
 
-def _fitted(kind, rows, groups, **settings):
+def _fit(kind, rows, groups, **settings):
     model = fs.FairPCA(2, **settings)
     if kind == "merged":
         # Parts in which the first group, and with it the pilot of a column, differ.
@@ -60,7 +60,7 @@ def test_constant_columns_change_nothing(kind, rng, monkeypatch):
     ):
         if kind == "em" and "restriction" in settings:
             continue
-        plain, wide = (_fitted(kind, each, groups, **settings) for each in (rows, wider))
+        plain, wide = (_fit(kind, table, groups, **settings) for table in (rows, wider))
         assert wide.solution_.objective == pytest.approx(plain.solution_.objective, rel=1e-7)
         assert wide.group_errors_ == pytest.approx(plain.group_errors_, rel=1e-6)
         assert wide.solution_.status == plain.solution_.status
@@ -75,15 +75,16 @@ def test_constant_columns_change_nothing(kind, rng, monkeypatch):
 def test_errors_far_from_zero_are_those_of_the_rows(kind, center, rng):
     rows, groups = _rows(kind, rng)
     rows = 1e9 + 1e-5 * rows
-    model = _fitted(kind, rows, groups, criterion="minimax_error", center=center)
+    model = _fit(kind, rows, groups, criterion="minimax_error", center=center)
     # The rows less the first of them are exact.
     apart = (rows - rows[0]).astype(np.longdouble)
-    components, middle = model.components_.astype(np.longdouble), apart.mean(axis=0)
+    components = model.components_.astype(np.longdouble)
+    middle = apart.mean(axis=0)
     for label, error in zip(model.groups_, model.group_errors_, strict=True):
-        own = apart[groups == label]
-        own = own - (middle if center == "global" else own.mean(axis=0))
-        left = own - own @ components.T @ components
-        assert error == pytest.approx(float((left**2).sum(axis=1).mean()), rel=1e-10)
+        group_rows = apart[groups == label]
+        group_rows = group_rows - (middle if center == "global" else group_rows.mean(axis=0))
+        residual = group_rows - group_rows @ components.T @ components
+        assert error == pytest.approx(float((residual**2).sum(axis=1).mean()), rel=1e-10)
     assert model.solution_.status == "optimal"
     assert fs.verify(model, model.moments_).holds
 
@@ -93,12 +94,12 @@ def test_means_of_parts_are_exact(rng):
     groups = np.arange(40) % 2
     parts = [fs.GroupMoments.from_rows(rows[i::4], groups[i::4]) for i in (0, 1)]
     parts += [fs.GroupMoments.from_rows(rows[i::4], groups[i::4]) for i in (2, 3)]
-    found = parts[0] + parts[1] + parts[2] + parts[3]
+    total = parts[0] + parts[1] + parts[2] + parts[3]
     for g in (0, 1):
         for feature in range(3):
-            own = [Fraction(float(x)) for x in rows[groups == g, feature]]
-            mean = sum(own) / len(own)
-            high, low = found.means[g, feature], found.mean_corrections[g, feature]
+            values = [Fraction(float(x)) for x in rows[groups == g, feature]]
+            mean = sum(values) / len(values)
+            high, low = total.means[g, feature], total.mean_corrections[g, feature]
             # In units of the deviation; a mean alone is off by 1e-4.
             assert abs(float(mean - Fraction(float(high)) - Fraction(float(low)))) < 1e-14
 
@@ -113,9 +114,9 @@ def test_a_file_keeps_the_exact_means(rng, tmp_path):
 
 def test_corrections_larger_than_rounding_are_refused(rng):
     moments = fs.GroupMoments.from_rows(1e12 + rng.standard_normal((40, 3)), np.arange(40) % 2)
-    own = (moments.groups, moments.counts, moments.weights, moments.means, moments.scatters)
+    parts = (moments.groups, moments.counts, moments.weights, moments.means, moments.scatters)
     with pytest.raises(fs.errors.InvalidInput, match="mean_corrections are larger"):
-        fs.GroupMoments(*own, mean_corrections=np.ones((2, 3)))
+        fs.GroupMoments(*parts, mean_corrections=np.ones((2, 3)))
 
 
 def test_rounding_is_a_share_of_what_varies(rng):
@@ -135,8 +136,8 @@ def test_scaled_offsets_are_exact(rng):
     moments = fs.GroupMoments.from_rows(rows, groups)
     scaled = moments.divided_by(np.array([1e-5 / 3, 0.7]))
     for feature, by in enumerate((1e-5 / 3, 0.7)):
-        own = [Fraction(float(x)) / Fraction(by) for x in rows[:, feature]]
-        middle = sum(own) / 60
-        mean = sum(own[1::2]) / 30
-        found = scaled.offsets_from(scaled.mean)[1, feature]
-        assert found == pytest.approx(float(mean - middle), rel=1e-9)
+        values = [Fraction(float(x)) / Fraction(by) for x in rows[:, feature]]
+        middle = sum(values) / 60
+        mean = sum(values[1::2]) / 30
+        offset = scaled.offsets_from(scaled.mean)[1, feature]
+        assert offset == pytest.approx(float(mean - middle), rel=1e-9)

@@ -28,9 +28,9 @@ WEIGHTS = RNG.uniform(0.1, 5.0, 90)
 # The radius of the robust error gap is for a number of rows, which the weights say.
 PUBLIC = [getattr(fairspan, name) for name in fairspan.__all__]
 CRITERIA = [
-    each
-    for each in PUBLIC
-    if inspect.isclass(each) and issubclass(each, Criterion) and each is not fairspan.RobustErrorGap
+    part
+    for part in PUBLIC
+    if inspect.isclass(part) and issubclass(part, Criterion) and part is not fairspan.RobustErrorGap
 ]
 POWERS = [2.0, 2.0**-7, 2.0**300, 2.0**-300]
 
@@ -40,7 +40,8 @@ def fit_model(factor: float, kind: str, criterion: type[Criterion] = MinimaxLoss
     """Fit to rows whose weights are multiplied by the factor."""
     rows: Any = ROWS
     settings: dict[str, Any] = {"criterion": criterion()}
-    groups, weights = GROUPS, WEIGHTS * factor
+    groups = GROUPS
+    weights = WEIGHTS * factor
     if kind == "sparse":
         rows = sparse.csr_array(np.where(np.abs(ROWS) < 0.6, 0.0, ROWS))
     elif kind == "few rows":
@@ -64,7 +65,8 @@ def parts(weights: FloatArray) -> GroupMoments:
 @pytest.mark.parametrize("power", [*POWERS, 2.0**900, 2.0**-900])
 @pytest.mark.parametrize("kind", ["dense", "sparse", "few rows", "missing", "parity"])
 def test_weights_times_a_power_of_two_give_the_same_bytes(kind: str, power: float) -> None:
-    one, other = fit_model(1.0, kind), fit_model(power, kind)
+    one = fit_model(1.0, kind)
+    other = fit_model(power, kind)
     assert np.array_equal(one.components_, other.components_)
     assert one.solution_.objective == other.solution_.objective
     assert one.solution_.lower_bound == other.solution_.lower_bound
@@ -82,7 +84,8 @@ def test_for_every_criterion(criterion: type[Criterion]) -> None:
 
 @pytest.mark.parametrize("power", POWERS)
 def test_moments_of_parts_scale_with_their_weights(power: float) -> None:
-    one, other = parts(WEIGHTS), parts(WEIGHTS * power)
+    one = parts(WEIGHTS)
+    other = parts(WEIGHTS * power)
     assert np.array_equal(other.weights, power * one.weights)
     assert np.array_equal(other.scatters, power * one.scatters)
     assert np.array_equal(other.means, one.means)
@@ -100,7 +103,8 @@ def test_blocks_of_a_file_scale_with_their_weights(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("factor", [3e40, 1e-95, 1e98, 1e200, 1e-200])
 def test_weights_times_any_constant_give_the_same_answer(factor: float) -> None:
-    one, other = fit_model(1.0, "dense"), fit_model(factor, "dense")
+    one = fit_model(1.0, "dense")
+    other = fit_model(factor, "dense")
     assert other.solution_.objective == pytest.approx(one.solution_.objective, rel=1e-9)
     assert other.solution_.status == "optimal"
     total = np.ldexp(other.moments_.weights, other.moments_.weight_exponent)
@@ -109,12 +113,13 @@ def test_weights_times_any_constant_give_the_same_answer(factor: float) -> None:
 
 
 def test_parts_of_very_different_weights() -> None:
-    first, second = ROWS[:40], ROWS[40:]
+    first = ROWS[:40]
+    second = ROWS[40:]
     moments = GroupMoments.from_rows(first, GROUPS[:40], np.full(40, 1e-90))
-    whole = moments + GroupMoments.from_rows(second, GROUPS[40:], np.full(50, 1e90))
+    total = moments + GroupMoments.from_rows(second, GROUPS[40:], np.full(50, 1e90))
     alone = GroupMoments.from_rows(second, GROUPS[40:])
-    assert whole.means == pytest.approx(alone.means, rel=1e-12)
-    assert whole.second_moments("group") == pytest.approx(alone.second_moments("group"), rel=1e-9)
+    assert total.means == pytest.approx(alone.means, rel=1e-12)
+    assert total.second_moments("group") == pytest.approx(alone.second_moments("group"), rel=1e-9)
 
 
 def test_tiny_rows_with_small_weights() -> None:
@@ -187,23 +192,23 @@ def pair_sources(values: list[float]) -> list[Any]:
     ]
 
 
-def assert_same(found: GroupMoments, expected: GroupMoments) -> None:
+def assert_same(actual: GroupMoments, expected: GroupMoments) -> None:
     """Check that moments are the same but for a constant factor of the weights."""
-    assert found.labels == expected.labels
-    assert np.array_equal(found.counts, expected.counts)
-    assert found.means == pytest.approx(expected.means, rel=1e-12, abs=1e-14)
-    assert found.proportions == pytest.approx(expected.proportions, rel=1e-12)
+    assert actual.labels == expected.labels
+    assert np.array_equal(actual.counts, expected.counts)
+    assert actual.means == pytest.approx(expected.means, rel=1e-12, abs=1e-14)
+    assert actual.proportions == pytest.approx(expected.proportions, rel=1e-12)
     second = expected.second_moments("group")
-    assert found.second_moments("group") == pytest.approx(second, rel=1e-9, abs=1e-12)
+    assert actual.second_moments("group") == pytest.approx(second, rel=1e-9, abs=1e-12)
 
 
 @pytest.mark.parametrize(("source", "factor"), pair_sources([1e-300, 2.0**1000, 1e200, 1e-200]))
 def test_every_source_takes_weights_of_any_size(
     source: Callable[[FloatArray], GroupMoments], factor: float
 ) -> None:
-    found = source(WEIGHTS * factor)
-    assert_same(found, source(WEIGHTS))
-    total = np.ldexp(found.weights, found.weight_exponent)
+    moments = source(WEIGHTS * factor)
+    assert_same(moments, source(WEIGHTS))
+    total = np.ldexp(moments.weights, moments.weight_exponent)
     assert total == pytest.approx(factor * source(WEIGHTS).weights, rel=1e-12)
 
 
@@ -219,21 +224,21 @@ def test_one_and_the_same_scale_for_all_blocks_of_files(tmp_path: Path) -> None:
     frame = pd.DataFrame(ROWS, columns=list("abcde")).assign(g=GROUPS, w=weights)
     for name, start, stop in (("1.csv", 0, 30), ("2.csv", 30, 60), ("3.csv", 60, 90)):
         frame[start:stop].to_csv(tmp_path / name, index=False)
-    found = GroupMoments.from_rows(tmp_path, "g", "w")
-    assert_same(found, GroupMoments.from_rows(ROWS, GROUPS.astype(str), weights))
+    moments = GroupMoments.from_rows(tmp_path, "g", "w")
+    assert_same(moments, GroupMoments.from_rows(ROWS, GROUPS.astype(str), weights))
 
 
 def test_missing_cells_of_files(tmp_path: Path) -> None:
     rows = ROWS.copy()
     rows[::9, 2] = np.nan
     frame = pd.DataFrame(rows, columns=list("abcde")).assign(g=GROUPS)
-    found = []
+    results = []
     for name, weights in (("one.csv", WEIGHTS), ("other.csv", WEIGHTS * 2.0**-900)):
         frame.assign(w=weights).to_csv(tmp_path / name, index=False)
         moments = GroupMoments.from_rows(tmp_path / name, "g", "w", on_missing="em")
-        found.append(moments)
-    assert np.array_equal(found[0].means, found[1].means)
-    assert found[1].weight_exponent != 0
+        results.append(moments)
+    assert np.array_equal(results[0].means, results[1].means)
+    assert results[1].weight_exponent != 0
 
 
 @pytest.mark.parametrize(
@@ -251,10 +256,10 @@ def test_kurtosis_is_that_of_weighted_errors() -> None:
     audit = fairspan.audit(model, ROWS, GROUPS, sample_weight=WEIGHTS)
     errors = ((ROWS - model.inverse_transform(model.transform(ROWS))) ** 2).sum(axis=1)
     for group in audit.models[0].groups:
-        own = group.group == GROUPS
-        mean = np.average(errors[own], weights=WEIGHTS[own])
-        parts = WEIGHTS[own] * (errors[own] - mean)
-        expected = own.sum() * (parts**4).sum() / (parts**2).sum() ** 2
+        in_group = group.group == GROUPS
+        mean = np.average(errors[in_group], weights=WEIGHTS[in_group])
+        parts = WEIGHTS[in_group] * (errors[in_group] - mean)
+        expected = in_group.sum() * (parts**4).sum() / (parts**2).sum() ** 2
         assert group.observed_kurtosis == pytest.approx(expected, rel=1e-6)
 
 
@@ -285,9 +290,9 @@ def test_negligible_weights_count_as_zero_and_are_named() -> None:
     weights = WEIGHTS.copy()
     weights[:7] = 1e-250
     with pytest.warns(FairspanWarning, match="1e-200 of the largest"):
-        found = moments_of_array(weights)
+        moments = moments_of_array(weights)
     weights[:7] = 0.0
-    assert_same(found, moments_of_array(weights))
+    assert_same(moments, moments_of_array(weights))
 
 
 @pytest.mark.parametrize("source", SOURCES)
@@ -303,34 +308,35 @@ def test_a_negligible_part_leaves_the_sum_and_is_named() -> None:
     tiny = GroupMoments.from_rows(ROWS[:40], GROUPS[:40], np.full(40, 1e-200))
     huge = GroupMoments.from_rows(ROWS[40:], np.zeros(50, dtype=int), np.full(50, 1e200))
     with pytest.warns(FairspanWarning, match="A part has weights.*group '1'"):
-        whole = tiny + huge
-    assert whole.labels == [0]
-    assert np.array_equal(whole.means, huge.means)
+        total = tiny + huge
+    assert total.labels == [0]
+    assert np.array_equal(total.means, huge.means)
 
 
 def test_tiny_features_next_to_weights_of_very_different_size() -> None:
-    weights, rows = np.where(GROUPS == 0, 1e-99, 1e99), ROWS - [0.0, 1e6, 0.0, 3.0, 0.0]
-    found = GroupMoments.from_rows(rows * 2.0**-230, GROUPS, weights)
+    weights = np.where(GROUPS == 0, 1e-99, 1e99)
+    rows = ROWS - [0.0, 1e6, 0.0, 3.0, 0.0]
+    moments = GroupMoments.from_rows(rows * 2.0**-230, GROUPS, weights)
     plain = GroupMoments.from_rows(rows, GROUPS)
-    second = found.second_moments("group") * 2.0**460
+    second = moments.second_moments("group") * 2.0**460
     assert second == pytest.approx(plain.second_moments("group"), rel=1e-9)
 
 
 def test_weights_of_covariances() -> None:
     matrices = np.array([np.eye(3), np.diag([3.0, 2.0, 1.0])])
-    found = GroupMoments.from_covariances(matrices, weights=[1e300, 3e300])
-    assert found.proportions == pytest.approx([0.25, 0.75])
-    assert np.array_equal(found.second_moments("group"), matrices)
+    moments = GroupMoments.from_covariances(matrices, weights=[1e300, 3e300])
+    assert moments.proportions == pytest.approx([0.25, 0.75])
+    assert np.array_equal(moments.second_moments("group"), matrices)
 
 
 def test_radius_of_the_robust_error_gap_is_for_so_many_rows() -> None:
-    found = [
+    in_both_units = [
         GroupMoments.from_covariances([np.eye(3), np.eye(3)], weights=np.array([4.0, 9.0]) * unit)
         for unit in (1.0, 2.0**1000)
     ]
     criterion = fairspan.RobustErrorGap(radius=1.0)
     radii = []
-    for moments in found:
+    for moments in in_both_units:
         identity = np.eye(3)[:1]
         reach = fairspan.metrics.worst_case_error(identity, moments, radius=criterion.radius)
         radii.append(np.sqrt(list(reach.values())) - np.sqrt(2.0))

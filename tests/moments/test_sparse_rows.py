@@ -55,7 +55,7 @@ def test_duplicates_add_up_and_stored_zeros_count_as_zeros_and_nothing_is_change
     moments = GroupMoments.from_rows(X, list("aabb"))
     assert_moments(moments, reference_moments(X.toarray(), list("aabb")))
     csr = scipy.sparse.csr_array((numbers, columns, [0, 2, 3, 4, 6]), shape=(4, 50))
-    before = [each.copy() for each in (csr.data, csr.indices, csr.indptr)]
+    before = [array.copy() for array in (csr.data, csr.indices, csr.indptr)]
     assert_moments(GroupMoments.from_rows(csr, list("aabb")), moments)
     np.testing.assert_equal([csr.data, csr.indices, csr.indptr], before)
 
@@ -90,13 +90,13 @@ def test_a_row_far_away_that_weighs_nearly_nothing_makes_no_variance_negative(se
     assert 0 <= moments.standard_deviations[0] <= 1e-7
 
 
-@pytest.mark.parametrize("what", ["NaN", "infinity"])
-def test_missing_cells_are_named_by_row_and_column(what):
+@pytest.mark.parametrize("word", ["NaN", "infinity"])
+def test_missing_cells_are_named_by_row_and_column(word):
     X, labels, _ = thin_rows()
-    X[17, 5] = np.nan if what == "NaN" else -np.inf
+    X[17, 5] = np.nan if word == "NaN" else -np.inf
     for kind in (scipy.sparse.csr_array, scipy.sparse.csc_array):
         with pytest.raises(
-            InvalidInput, match=rf"{what}, first in row 18 \(index 17\), column 6 \(index 5\)"
+            InvalidInput, match=rf"{word}, first in row 18 \(index 17\), column 6 \(index 5\)"
         ):
             GroupMoments.from_rows(kind(X), labels)
 

@@ -50,16 +50,17 @@ def test_no_digits_are_lost(name, few, monkeypatch):
     moments = GroupMoments.from_rows(X, GROUPS)
     means, scatters = reference_means_and_scatters(X, GROUPS)
     deviations = np.sqrt(np.einsum("gii->gi", scatters))
-    allowed = 1e-12 * deviations[:, :, None] * deviations[:, None, :]
-    # What cannot be told from a constant at this distance from zero.
+    tolerance = 1e-12 * deviations[:, :, None] * deviations[:, None, :]
+    # Deviations that cannot be distinguished from zero at this distance from zero.
     sizes = np.abs(means)[:, :, None] * 1e-13 * np.sqrt(N)
-    assert (np.abs(moments.scatters - scatters) <= allowed + sizes * sizes.swapaxes(1, 2)).all()
+    assert (np.abs(moments.scatters - scatters) <= tolerance + sizes * sizes.swapaxes(1, 2)).all()
     np.testing.assert_allclose(moments.means, means, rtol=1e-13, atol=1e-13)
     np.testing.assert_array_equal(moments.scatters, moments.scatters.swapaxes(1, 2))
 
 
 def test_rows_of_many_groups_are_sorted():
-    X, groups = TABLES["standardized"], np.arange(N) % 60
+    X = TABLES["standardized"]
+    groups = np.arange(N) % 60
     moments = GroupMoments.from_rows(X, groups)
     np.testing.assert_allclose(
         moments.scatters, reference_means_and_scatters(X, groups)[1], atol=1e-12
@@ -83,7 +84,8 @@ def test_parts_and_threads_change_no_bit(monkeypatch):
 
 
 def test_the_first_mistake_in_the_order_of_rows_is_reported():
-    X, labels = np.ones((10, 2)), np.array(["a"] * 10, dtype=object)
+    X = np.ones((10, 2))
+    labels = np.array(["a"] * 10, dtype=object)
     X[7, 1], labels[4] = np.nan, None
     for rows, groups, message in (
         (X, labels, r"row 8 \(index 7\), column 2"),

@@ -48,15 +48,15 @@ def test_unsigned_and_wide_tables_too() -> None:
 def test_the_advice_gives_the_exact_answer(kind: str) -> None:
     large = make_large_column(2**60)
     exact = FairPCA(2).fit(SMALL, sensitive_features=GROUPS)
-    found = FairPCA(2).fit(KINDS[kind](large - large[0]), sensitive_features=GROUPS)
-    assert found.solution_.objective == pytest.approx(exact.solution_.objective, rel=1e-9)
+    fair = FairPCA(2).fit(KINDS[kind](large - large[0]), sensitive_features=GROUPS)
+    assert fair.solution_.objective == pytest.approx(exact.solution_.objective, rel=1e-9)
 
 
 @pytest.mark.parametrize("base", [2**30, 2**52, -(2**52)])
 def test_integers_up_to_the_limit_are_exact(base: int) -> None:
     exact = FairPCA(2).fit(SMALL, sensitive_features=GROUPS)
-    found = FairPCA(2).fit(make_large_column(base), sensitive_features=GROUPS)
-    assert found.solution_.objective == pytest.approx(exact.solution_.objective, rel=1e-9)
+    fair = FairPCA(2).fit(make_large_column(base), sensitive_features=GROUPS)
+    assert fair.solution_.objective == pytest.approx(exact.solution_.objective, rel=1e-9)
 
 
 def test_large_numbers_that_differ_by_more_are_taken_with_a_warning() -> None:
@@ -72,13 +72,13 @@ def test_a_constant_column_of_large_numbers_has_no_differences_to_lose() -> None
     rows = SMALL.astype(np.int64)
     rows[:, 1] = 2**60 + 1
     with pytest.warns(FairspanWarning, match="beyond 2\\^53"):
-        found = FairPCA(2).fit(rows, sensitive_features=GROUPS)
+        fair = FairPCA(2).fit(rows, sensitive_features=GROUPS)
     exact = FairPCA(2).fit(SMALL * [1, 0, 1, 1], sensitive_features=GROUPS)
-    assert found.solution_.objective == pytest.approx(exact.solution_.objective, rel=1e-9)
+    assert fair.solution_.objective == pytest.approx(exact.solution_.objective, rel=1e-9)
 
 
 def test_numbers_of_double_precision_are_what_they_are() -> None:
     rows = SMALL * np.array([1.0, 2.0, 1.0, 1.0]) + [0.0, 2.0**53, 0.0, 0.0]
     exact = FairPCA(2).fit(SMALL * [1, 2, 1, 1], sensitive_features=GROUPS)
-    found = FairPCA(2).fit(rows, sensitive_features=GROUPS)
-    assert found.solution_.objective == pytest.approx(exact.solution_.objective, rel=1e-9)
+    fair = FairPCA(2).fit(rows, sensitive_features=GROUPS)
+    assert fair.solution_.objective == pytest.approx(exact.solution_.objective, rel=1e-9)

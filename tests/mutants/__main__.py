@@ -64,8 +64,8 @@ class Hunter:
         sys.modules["verified_fits"].failures()  # forgets the fits that were made at collection
         items = {item.nodeid: item for item in session.items}
         for fault, seconds in self.hunts.items():
-            chosen = [items[name] for name in seconds if name in items]
-            self.note(fault, in_child(lambda: self._run(fault, chosen, seconds)))  # noqa: B023
+            tests = [items[name] for name in seconds if name in items]
+            self.note(fault, in_child(lambda: self._run(fault, tests, seconds)))  # noqa: B023
         return True
 
     def pytest_runtest_logreport(self, report):
@@ -133,11 +133,11 @@ def record(suite):
     in_child(run)
 
 
-def hunt(chosen, suite, note):
+def hunt(selection, suite, note):
     """Hunt faults with the tests that reach them, and pass each outcome to `note`."""
     tests = json.loads((WORK / f"{suite}.json").read_text())
     forked = {}
-    for fault in chosen:
+    for fault in selection:
         name = fault["fault"]
         reaching = [
             (test, entry["cpu"])
@@ -176,20 +176,20 @@ def read_outcomes(suite):
 
 def choose(options):
     """Return drawn faults, or those of an earlier table that still exist."""
-    found, n_statements = faults.find()
+    candidates, n_statements = faults.find()
     if not options.table:
-        return faults.draw(found, n_statements, options.seed, options.n)
-    by_name = {fault["fault"]: fault for fault in found}
+        return faults.draw(candidates, n_statements, options.seed, options.n)
+    by_name = {fault["fault"]: fault for fault in candidates}
     with Path(options.table).open() as table:
-        wanted = [row["fault"] for row in csv.DictReader(table)]
-    print("no longer in the source:", [name for name in wanted if name not in by_name])
-    return [by_name[name] for name in wanted if name in by_name]
+        names = [row["fault"] for row in csv.DictReader(table)]
+    print("no longer in the source:", [name for name in names if name not in by_name])
+    return [by_name[name] for name in names if name in by_name]
 
 
-def write_table(chosen, suite):
+def write_table(selection, suite):
     """Write the outcomes, and print how many faults of each room and kind were killed."""
     outcomes = read_outcomes(suite)
-    rows = [fault | outcomes[fault["fault"]] for fault in chosen if fault["fault"] in outcomes]
+    rows = [fault | outcomes[fault["fault"]] for fault in selection if fault["fault"] in outcomes]
     for row in rows:
         unnoticed = "survived" if row["n_tests"] else "not reached"
         row["outcome"] = "killed" if row["killed"] else unnoticed
@@ -215,8 +215,8 @@ def main():
     parser.add_argument("--only", nargs="+", help="hunt these faults again, as the last run did")
     options = parser.parse_args()
     os.chdir(ROOT)
-    chosen = choose(options)
-    faults.plant(chosen, COPY)
+    selection = choose(options)
+    faults.plant(selection, COPY)
     os.environ["PYTHONPATH"] = str(COPY)
     sys.path.insert(0, str(COPY))
     results = WORK / f"{options.suite}.jsonl"
@@ -231,10 +231,10 @@ def main():
         print(line, file=TERMINAL, flush=True)
 
     again = set(
-        options.only or {fault["fault"] for fault in chosen} - {*read_outcomes(options.suite)}
+        options.only or {fault["fault"] for fault in selection} - {*read_outcomes(options.suite)}
     )
-    hunt([fault for fault in chosen if fault["fault"] in again], options.suite, note)
-    write_table(chosen, options.suite)
+    hunt([fault for fault in selection if fault["fault"] in again], options.suite, note)
+    write_table(selection, options.suite)
 
 
 if __name__ == "__main__":

@@ -99,7 +99,7 @@ class Planter(ast.NodeTransformer):
 
     def __init__(self, path, planted=()):
         self.file = path.relative_to(SOURCE).as_posix()
-        self.found = []
+        self.faults = []
         self._planted = {fault["fault"] for fault in planted}
         self._at_import = [fault for fault in planted if fault["at_import"]]
         self._scope = []  # the names of the classes and functions around a node
@@ -160,7 +160,7 @@ class Planter(ast.NodeTransformer):
     visit_AsyncFunctionDef = visit_FunctionDef  # noqa: N815
 
     def _note(self, node, kind, field, replacement):
-        """Add a fault to those found, and return its name."""
+        """Record a fault, and return its name."""
         before = ast.unparse(getattr(node, field) if field else node)
         function = ".".join(self._scope) or self._defined
         self._texts[function, kind, before] += 1
@@ -178,7 +178,7 @@ class Planter(ast.NodeTransformer):
             "at_import": "" if self._functions else self._defined,
             "layout": room in LAYOUT_ROOMS and kind == "constant",
         }
-        self.found.append(fault)
+        self.faults.append(fault)
         return fault["fault"]
 
 
@@ -189,31 +189,31 @@ def _switch(name):
 def find():
     """Return the faults of the source whose names are unique, and the statements by room."""
     n_statements = Counter()
-    found = []
+    faults = []
     for path in sorted(SOURCE.rglob("*.py")):
         planter = Planter(path)
-        found += planter.found
-        if planter.found:
-            n_statements[planter.found[0]["room"]] += planter.n_statements
-    names = Counter(fault["fault"] for fault in found)
-    return [fault for fault in found if names[fault["fault"]] == 1], n_statements
+        faults += planter.faults
+        if planter.faults:
+            n_statements[planter.faults[0]["room"]] += planter.n_statements
+    names = Counter(fault["fault"] for fault in faults)
+    return [fault for fault in faults if names[fault["fault"]] == 1], n_statements
 
 
-def draw(found, n_statements, seed, n):
+def draw(faults, n_statements, seed, n):
     """Return n faults: of each room in proportion to its statements, of each kind in turn.
 
     Faults are ordered by a hash of their names, so most stay drawn where code moves.
     """
-    wanted = {room: n * count / n_statements.total() for room, count in n_statements.items()}
-    counts = {room: max(MIN_PER_ROOM, round(share)) for room, share in wanted.items()}
+    shares = {room: n * count / n_statements.total() for room, count in n_statements.items()}
+    counts = {room: max(MIN_PER_ROOM, round(share)) for room, share in shares.items()}
     while (excess := sum(counts.values()) - n) != 0:
         step = -1 if excess > 0 else 1
-        allowed = [room for room in counts if counts[room] + step >= MIN_PER_ROOM]
-        counts[max(allowed, key=lambda room: step * (wanted[room] - counts[room]))] += step
-    orders = {fault["fault"]: _order(seed, fault["fault"]) for fault in found}
+        adjustable = [room for room in counts if counts[room] + step >= MIN_PER_ROOM]
+        counts[max(adjustable, key=lambda room: step * (shares[room] - counts[room]))] += step
+    orders = {fault["fault"]: _order(seed, fault["fault"]) for fault in faults}
     turns = defaultdict(list)
     n_of_kind = Counter()
-    for fault in sorted(found, key=lambda fault: orders[fault["fault"]]):
+    for fault in sorted(faults, key=lambda fault: orders[fault["fault"]]):
         room, kind = fault["room"], fault["kind"]
         n_of_kind[room, kind] += 1
         turns[room].append((n_of_kind[room, kind], orders[fault["fault"]], fault))
@@ -224,15 +224,15 @@ def _order(seed, name):
     return hashlib.sha1(f"{seed} {name}".encode()).hexdigest()
 
 
-def plant(chosen, copied):
+def plant(selection, copy):
     """Write a copy of the source with all chosen faults planted, each behind its switch."""
-    shutil.rmtree(copied, ignore_errors=True)
-    shutil.copytree(SOURCE, copied, ignore=shutil.ignore_patterns("__pycache__"))
-    shutil.copy(Path(__file__).with_name("switch.py"), copied / "_fault_switch.py")
-    at_import = [fault for fault in chosen if fault["at_import"]]
+    shutil.rmtree(copy, ignore_errors=True)
+    shutil.copytree(SOURCE, copy, ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copy(Path(__file__).with_name("switch.py"), copy / "_fault_switch.py")
+    at_import = [fault for fault in selection if fault["at_import"]]
     for path in sorted(SOURCE.rglob("*.py")):
         file = path.relative_to(SOURCE).as_posix()
-        planted = [fault for fault in chosen if fault["file"] == file]
+        planted = [fault for fault in selection if fault["file"] == file]
         tree = Planter(path, [*planted, *at_import]).tree
         # After the docstring and imports from __future__.
         first = sum(
@@ -241,4 +241,4 @@ def plant(chosen, copied):
             for statement in tree.body[:2]
         )
         tree.body.insert(first, ast.parse("from _fault_switch import reach as _reach").body[0])
-        (copied / file).write_text(ast.unparse(ast.fix_missing_locations(tree)))
+        (copy / file).write_text(ast.unparse(ast.fix_missing_locations(tree)))

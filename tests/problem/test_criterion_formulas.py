@@ -21,7 +21,8 @@ from fairspan.errors import IncompatibleParameters, InvalidParameter, InvalidTyp
 from problems import build_problem, random_moments
 
 # Errors 3 and 5 where the least are 1 and 4: the one kept direction holds 6 and 11 of variance.
-ERRORS, SHARES = np.array([3.0, 5.0]), [0.25, 0.75]
+ERRORS = np.array([3.0, 5.0])
+SHARES = [0.25, 0.75]
 MATRICES = [np.diag([8.0, 1.0]), np.diag([4.0, 12.0])]
 
 
@@ -71,7 +72,8 @@ def test_a_number_as_radius_shrinks_with_the_root_of_the_rows():
 
 @pytest.mark.parametrize("errors", [[3.0, 5.0], [0.02, 5.0], [4.0, 0.5]])
 def test_slopes_are_those_of_the_scores(errors):
-    criterion, errors = RobustErrorGap(1.5, {"group 0": 0.3, "group 1": 1.0}), np.array(errors)
+    criterion = RobustErrorGap(1.5, {"group 0": 0.3, "group 1": 1.0})
+    errors = np.array(errors)
     problem = build_problem(MATRICES, 1, criterion, SHARES)
     for g, step in enumerate(np.eye(2) * 1e-6):
         ahead, behind = (criterion.scores(errors + sign * step, problem) for sign in (1, -1))
@@ -126,18 +128,19 @@ def test_the_protected_group_is_by_default_the_one_that_pca_serves_worse():
 @pytest.mark.parametrize("noise", [0.0, 1e-15, -1e-15])
 def test_rounding_does_not_choose_the_protected_group(noise):
     # PCA keeps the first two features and leaves both groups without error.
-    first, second = np.diag([3.0, 1.0, noise / 2, 0.0]), np.diag([2.0, 5.0, -noise / 2, 0.0])
+    first = np.diag([3.0, 1.0, noise / 2, 0.0])
+    second = np.diag([2.0, 5.0, -noise / 2, 0.0])
     problem = build_problem([first, second], 2, Disparity(0.5))
     assert problem.criterion.with_defaults(problem).protected == "group 1"
 
 
 @pytest.mark.parametrize(
-    ("penalty", "radius", "holds"), [(0.2, 9.0, True), (0.5, 0.9, True), (0.5, 9.0, False)]
+    ("penalty", "radius", "expected"), [(0.2, 9.0, True), (0.5, 0.9, True), (0.5, 9.0, False)]
 )
-def test_the_condition_of_theorem_3_2(penalty, radius, holds):
+def test_the_condition_of_theorem_3_2(penalty, radius, expected):
     # The least errors are 1 and 4, the shares .25 and .75.
     criterion = RobustErrorGap(penalty, {"group 0": radius, "group 1": 0.0})
-    assert criterion.theorem_3_2_holds(build_problem(MATRICES, 1, criterion, SHARES)) is holds
+    assert criterion.theorem_3_2_holds(build_problem(MATRICES, 1, criterion, SHARES)) is expected
 
 
 def test_a_loss_is_never_negative_through_rounding():
@@ -145,11 +148,12 @@ def test_a_loss_is_never_negative_through_rounding():
 
 
 def test_the_rounding_of_a_difference_is_that_of_both_its_parts():
-    matrices, roundings = random_moments(np.random.default_rng(0), 2, 4), np.array([1.0, 3.0])
+    matrices = random_moments(np.random.default_rng(0), 2, 4)
+    roundings = np.array([1.0, 3.0])
     for criterion, parts in ((MinimaxError(), 1), (MinimaxLoss(), 2)):
         problem = build_problem(matrices, 2, criterion)
-        found = criterion.rounding_bound(roundings, np.ones(2), problem)
-        assert found == pytest.approx(3 * parts)
+        bound = criterion.rounding_bound(roundings, np.ones(2), problem)
+        assert bound == pytest.approx(3 * parts)
 
 
 def test_the_rounding_of_the_robust_error_gap_is_that_of_the_two_largest():
@@ -160,8 +164,8 @@ def test_the_rounding_of_the_robust_error_gap_is_that_of_the_two_largest():
     ):
         k = len(roundings)
         problem = build_problem([np.eye(4)] * k, 2, RobustErrorGap(1.5, 0.0))
-        found = RobustErrorGap(1.5, 0.0).rounding_bound(np.array(roundings), np.ones(k), problem)
-        assert found == pytest.approx(expected)
+        bound = RobustErrorGap(1.5, 0.0).rounding_bound(np.array(roundings), np.ones(k), problem)
+        assert bound == pytest.approx(expected)
 
 
 VALUES = {
@@ -189,7 +193,8 @@ def test_the_value_is_that_of_its_formula(criterion):
 @pytest.mark.parametrize("seed", range(6))
 def test_mean_parity_does_not_depend_on_where_zero_is(seed):
     rng = np.random.default_rng(seed)
-    X, groups = rng.standard_normal((60, 4)) * [1, 2, 3, 1], np.arange(60) % 2
+    X = rng.standard_normal((60, 4)) * [1, 2, 3, 1]
+    groups = np.arange(60) % 2
     far = X + np.round(1e7 * rng.standard_normal(4))
     near = far - far[0]
     fair = FairPCA(2, criterion="total_error", restriction=MeanParity())
@@ -198,7 +203,8 @@ def test_mean_parity_does_not_depend_on_where_zero_is(seed):
 
 
 def test_one_direction_may_remain_for_equal_covariances():
-    means, parity = np.array([[0.0, 0.0], [1.0, 0.0]]), CovarianceParity(tolerance=0.0)
+    means = np.array([[0.0, 0.0], [1.0, 0.0]])
+    parity = CovarianceParity(tolerance=0.0)
     for of_second in (1.0, 3.0):
         covariances = np.array([np.eye(2), np.diag([1.0, of_second])])
         np.testing.assert_allclose(

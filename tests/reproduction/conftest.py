@@ -40,9 +40,9 @@ def reproduce(
 
 
 @pytest.fixture
-def written(tmp_path: Path) -> Callable[[], dict[str, bytes]]:
-    """Function that reads the files in tmp_path / "out"."""
-    return lambda: {each.name: each.read_bytes() for each in sorted((tmp_path / "out").iterdir())}
+def read_files(tmp_path: Path) -> Callable[[], dict[str, bytes]]:
+    """Return a function that reads the files in tmp_path / "out"."""
+    return lambda: {path.name: path.read_bytes() for path in sorted((tmp_path / "out").iterdir())}
 
 
 class Toy:

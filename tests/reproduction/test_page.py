@@ -1,4 +1,4 @@
-"""docs/reproduced.md is made of the kept results, which are those of the experiments."""
+"""docs/reproduced.md is generated from the stored results, which are those of the experiments."""
 
 import json
 
@@ -29,12 +29,12 @@ def test_kept_results_are_of_experiments():
 def test_a_result_is_kept_as_it_is_computed(tmp_path, monkeypatch):
     monkeypatch.setattr("reproduction.page.RESULTS", tmp_path)
     store_result("blog-regression", "quick", None)
-    found = json.loads((tmp_path / "blog-regression.json").read_text())
+    result = json.loads((tmp_path / "blog-regression.json").read_text())
     committed = json.loads((RESULTS / "blog-regression.json").read_text())
-    for one, other in zip(found["rows"], committed["rows"], strict=True):
+    for one, other in zip(result["rows"], committed["rows"], strict=True):
         assert one[0] == other[0]
         assert one[1] == pytest.approx(other[1], rel=1e-9)
-    assert "blog-regression" in format_page([found])
+    assert "blog-regression" in format_page([result])
 
 
 @pytest.mark.slow
@@ -56,10 +56,10 @@ def test_the_columns_of_table_2():
     by_name = {
         row["data set"]: row
         for row in (
-            dict(zip(each["columns"], row, strict=True))
-            for each in stored_results()
-            if each["name"] == "vu-table2"
-            for row in each["rows"]
+            dict(zip(result["columns"], row, strict=True))
+            for result in stored_results()
+            if result["name"] == "vu-table2"
+            for row in result["rows"]
         )
     }
     assert len(by_name) == 15

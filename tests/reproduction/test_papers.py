@@ -29,14 +29,14 @@ def notes():
 
 def test_the_toy_of_the_notes(notes):
     rows = table(notes)
-    found = {(row["step"][2:], row["quantity"]): row["ours"] for row in rows}
-    known = {
+    ours = {(row["step"][2:], row["quantity"]): row["ours"] for row in rows}
+    expected = {
         ("ordinary PCA", "error of A"): 0,
         ("ordinary PCA", "error of B"): 14 / 3,
         ("sign flip", "t"): 86 / 101,
-        ("equal error", "error of A"): found["equal error", "error of B"],
+        ("equal error", "error of A"): ours["equal error", "error of B"],
     }
-    assert {key: found[key] for key in known} == pytest.approx(known, abs=1e-9)
+    assert {key: ours[key] for key in expected} == pytest.approx(expected, abs=1e-9)
     assert max(abs(row["relative difference"]) for row in rows) <= 1e-3
 
 
@@ -180,12 +180,12 @@ def test_faces_are_gray_values_between_zero_and_one(folder):
 
 def test_a_balanced_sample_has_as_many_of_each_and_hangs_on_the_seed():
     groups = np.array(["a", "b", "a", "b", "b", "b", "c", "c"])
-    drawn = [balanced_rows(groups, 2, seed) for seed in (0, 0, 1, 2, 3)]
-    for each in drawn:
-        assert sorted(groups[each]) == ["a", "a", "b", "b", "c", "c"]
-        assert len(set(each)) == 6
-    np.testing.assert_array_equal(drawn[0], drawn[1])
-    assert any((each != drawn[0]).any() for each in drawn[2:])
+    samples = [balanced_rows(groups, 2, seed) for seed in (0, 0, 1, 2, 3)]
+    for sample in samples:
+        assert sorted(groups[sample]) == ["a", "a", "b", "b", "c", "c"]
+        assert len(set(sample)) == 6
+    np.testing.assert_array_equal(samples[0], samples[1])
+    assert any((sample != samples[0]).any() for sample in samples[2:])
 
 
 def test_resizing_averages_over_areas():
@@ -213,5 +213,5 @@ def test_the_real_credit_is_that_which_its_source_describes():
     assert credit.X.shape == (30000, 22)
     sizes = dict(zip(*np.unique(credit.sensitive_features, return_counts=True), strict=True))
     assert sizes == {"university_or_above": 24629, "high_school": 4917, "other": 454}
-    stated = [each["mean"] for each in facts["default_credit"]["features"]]
-    np.testing.assert_allclose(credit.X.mean(axis=0), stated, rtol=1e-12)
+    means = [feature["mean"] for feature in facts["default_credit"]["features"]]
+    np.testing.assert_allclose(credit.X.mean(axis=0), means, rtol=1e-12)

@@ -30,42 +30,44 @@ def test_help_lists_the_experiments_and_loads_nothing_heavy():
         "import sys; from reproduction.command import run; assert run(['--help']) == 0\n"
         "print({'numpy', 'scipy', 'sklearn', 'matplotlib', 'pyarrow'} & set(sys.modules))"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    *_, loaded = done.stdout.splitlines()
-    assert loaded == "set()"
+    process = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True
+    )
+    *_, heavy_modules = process.stdout.splitlines()
+    assert heavy_modules == "set()"
     for name, entry in EXPERIMENTS.items():
-        assert f"{name} {entry.title}" in " ".join(done.stdout.split())
+        assert f"{name} {entry.title}" in " ".join(process.stdout.split())
 
 
 @pytest.mark.slow
-def test_results_go_to_standard_output_and_to_files(reproduce, written, toy):
+def test_results_go_to_standard_output_and_to_files(reproduce, read_files, toy):
     result = reproduce("toy")
     assert (result.status, result.err) == (0, "")
     for words in ("Four numbers", "step 3        1", "A note.", "Source: made up", "toy.csv"):
         assert words in result.out
-    files = written()
+    files = read_files()
     assert list(files) == ["toy.csv", "toy.png", "toy.svg"]
     rows = list(csv.DictReader(files["toy.csv"].decode().splitlines()))
     assert [float(row["value"]) for row in rows] == [0, 1 / 3, 2 / 3, 1]
 
 
 def test_without_matplotlib_the_figure_is_missing_and_the_rest_there(
-    reproduce, written, toy, monkeypatch
+    reproduce, read_files, toy, monkeypatch
 ):
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     result = reproduce("toy")
     assert result.status == 0
     assert "needs the package matplotlib" in result.err
-    assert list(written()) == ["toy.csv"]
+    assert list(read_files()) == ["toy.csv"]
 
 
-def test_an_unknown_name_lists_all(reproduce, written):
+def test_an_unknown_name_lists_all(reproduce, read_files):
     result = reproduce("samadi")
     assert (result.status, result.out) == (2, "")
     assert result.err.startswith("fairspan: error: There is no experiment 'samadi'. Allowed: ")
     for name in EXPERIMENTS:
         assert name in result.err
-    assert written() == {}
+    assert read_files() == {}
     with pytest.raises(InvalidParameter):
         experiment_of("samadi")
 
@@ -85,24 +87,26 @@ def test_without_a_data_folder_the_message_says_to_pass_one(reproduce, registere
     assert re.search(r"(?s)--data DIR.*FAIRSPAN_DATA|FAIRSPAN_DATA.*--data DIR", result.err)
 
 
-def test_data_that_ship_need_no_folder(reproduce, written, tmp_path, monkeypatch):
+def test_data_that_ship_need_no_folder(reproduce, read_files, tmp_path, monkeypatch):
     (tmp_path / "empty").mkdir()
     monkeypatch.setenv("FAIRSPAN_DATA", str(tmp_path / "empty"))
     result = reproduce("blog-bias")
     assert result.status == 0, result.err
     committed = json.loads((RESULTS / "blog-bias.json").read_text(encoding="utf-8"))
-    _, *found = csv.reader(written()["blog-bias.csv"].decode().splitlines())
-    for one, other in zip(found, committed["rows"], strict=True):
+    _, *rows = csv.reader(read_files()["blog-bias.csv"].decode().splitlines())
+    for one, other in zip(rows, committed["rows"], strict=True):
         assert one[0] == other[0]
         assert float(one[1]) == pytest.approx(other[1], rel=1e-9)
 
 
-def test_a_missing_file_is_refused_before_any_work(reproduce, written, registered, make_toy, data):
+def test_a_missing_file_is_refused_before_any_work(
+    reproduce, read_files, registered, make_toy, data
+):
     toy = registered(make_toy(files=("rows", "other")))
     result = reproduce("toy", "--data", data)
     assert (result.status, result.out, toy.computed) == (2, "", [])
     assert f"There is no file {data / 'other.parquet'}" in result.err
-    assert written() == {}
+    assert read_files() == {}
 
 
 def interrupted_at(step):
@@ -113,24 +117,26 @@ def interrupted_at(step):
     return before
 
 
-def test_an_interrupted_run_keeps_its_steps_and_goes_on(reproduce, written, registered, make_toy):
-    whole = registered(make_toy(draws=False))
+def test_an_interrupted_run_keeps_its_steps_and_goes_on(
+    reproduce, read_files, registered, make_toy
+):
+    uninterrupted = registered(make_toy(draws=False))
     assert reproduce("toy").status == 0
-    expected = written()
+    expected = read_files()
 
     registered(make_toy(before=interrupted_at(2), draws=False))
     result = reproduce("toy")
     assert (result.status, result.out) == (130, "")
     for message in ("2 finished steps", "same command again"):
         assert message in result.err
-    assert "toy.partial" in written()
+    assert "toy.partial" in read_files()
 
     resumed = registered(make_toy(draws=False))
     result = reproduce("toy")
     assert result.status == 0
     assert "going on after 2 finished steps" in result.err
-    assert (whole.computed, resumed.computed) == ([0, 1, 2, 3], [2, 3])
-    assert written() == expected
+    assert (uninterrupted.computed, resumed.computed) == ([0, 1, 2, 3], [2, 3])
+    assert read_files() == expected
 
 
 def test_other_effort_or_data_start_over(reproduce, registered, make_toy, data):
@@ -174,12 +180,12 @@ def test_stored_results_are_not_computed_again(path):
 
 @pytest.mark.parametrize("n", range(1, 25))
 def test_a_last_line_that_was_cut_off_is_dropped(path, n):
-    whole = path.read_bytes()
-    path.write_bytes(whole[:-n])
+    content = path.read_bytes()
+    path.write_bytes(content[:-n])
     with Store(path, HEADER) as store:
         assert (store.n_resumed, store.get_or_compute("a", never)) == (1, [1 / 3, float("inf")])
         assert store.get_or_compute("b", lambda: {"x": None}) == {"x": None}
-    assert path.read_bytes() == whole
+    assert path.read_bytes() == content
 
 
 def test_lines_after_a_corrupt_one_are_dropped(path):
@@ -192,10 +198,10 @@ def test_lines_after_a_corrupt_one_are_dropped(path):
 
 
 def test_another_header_starts_over_with_a_message(path):
-    told = []
-    with Store(path, {**HEADER, "seed": 1}, told.append) as store:
+    messages = []
+    with Store(path, {**HEADER, "seed": 1}, messages.append) as store:
         assert (store.n_resumed, store.get_or_compute("a", lambda: 5)) == (0, 5)
-    assert ["starting over" in each for each in told] == [True]
+    assert ["starting over" in message for message in messages] == [True]
 
 
 def test_a_step_that_fails_is_not_kept(path):
@@ -272,20 +278,20 @@ def draw_case(figure):
 def test_figures_are_the_same_bytes_each_time(tmp_path):
     pytest.importorskip("matplotlib")
     result = Result("t", ("a",), [(1,)], draw=draw_case)
-    (paths, missing), (again, _) = (write_result(result, tmp_path, each) for each in ("one", "two"))
+    (paths, missing), (again, _) = (write_result(result, tmp_path, name) for name in ("one", "two"))
     assert [path.name for path in paths] == ["one.csv", "one.svg", "one.png"]
     assert missing is None
-    contents, others = ([path.read_bytes() for path in each] for each in (paths, again))
+    contents, others = ([path.read_bytes() for path in files] for files in (paths, again))
     assert contents == others
-    assert [each[:4] for each in contents[1:]] == [b"<?xm", b"\x89PNG"]
+    assert [content[:4] for content in contents[1:]] == [b"<?xm", b"\x89PNG"]
 
 
 def test_no_file_remains_if_drawing_fails(tmp_path):
     pytest.importorskip("matplotlib")
 
-    def broken(figure):
+    def fail_to_draw(figure):
         raise ZeroDivisionError
 
     with pytest.raises(ZeroDivisionError):
-        write_result(Result("t", ("a",), [(1,)], draw=broken), tmp_path, "one")
+        write_result(Result("t", ("a",), [(1,)], draw=fail_to_draw), tmp_path, "one")
     assert [path.name for path in tmp_path.iterdir()] == ["one.csv"]

@@ -17,10 +17,10 @@ def test_a_split_shares_out_every_row_once_and_depends_on_the_seed_alone():
 
 def test_folds_judge_every_row_once_and_never_what_they_are_fitted_on():
     folds = fold_rows(10, 3, seed=0)
-    assert [len(judged) for _, judged in folds] == [4, 3, 3]
-    assert sorted(np.concatenate([judged for _, judged in folds])) == list(range(10))
-    for fitted, judged in folds:
-        assert sorted([*fitted, *judged]) == list(range(10))
+    assert [len(test) for _, test in folds] == [4, 3, 3]
+    assert sorted(np.concatenate([test for _, test in folds])) == list(range(10))
+    for train, test in folds:
+        assert sorted([*train, *test]) == list(range(10))
 
 
 def test_the_training_part_alone_standardizes():

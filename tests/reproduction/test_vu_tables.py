@@ -1,4 +1,4 @@
-"""The tables, figures and methods of the RFPCA experiments, beside the printed ones."""
+"""The tables, figures and methods of the RFPCA experiments against the printed ones."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -40,7 +40,7 @@ _QUICK = ("ecoli", "parkinsons", "wine_quality")
 
 
 def setting_with(store, data=FOLDER):
-    return Setting(data, Effort.QUICK, 0, lambda what, done, total: None, store)
+    return Setting(data, Effort.QUICK, 0, lambda step, n_done, total: None, store)
 
 
 @pytest.fixture(scope="module")
@@ -98,12 +98,13 @@ def test_a_run_goes_on_from_what_is_kept(quick, monkeypatch):
 
 @pytest.mark.long
 def test_skipped_parts_are_reported(quick):
-    method, store = "CFPCA both, limited", Store()
+    method = "CFPCA both, limited"
+    store = Store()
     for key in (f"{name}/{i}" for name in _QUICK for i in range(2)):
-        kept = quick[0].get_or_compute(key, dict)
+        outcome = quick[0].get_or_compute(key, dict)
         if key.startswith("ecoli"):
-            kept = {**kept, method: {"left_out": "7 features, over 5"}}
-        store.get_or_compute(key, lambda kept=kept: kept)
+            outcome = {**outcome, method: {"left_out": "7 features, over 5"}}
+        store.get_or_compute(key, lambda outcome=outcome: outcome)
     result = tables.TABLE_1.run(setting_with(store, data=Path("nowhere")))
     for figure in ("ABDiff", "ARE"):
         row = by_figure(result)["ecoli", method, figure]
@@ -121,7 +122,7 @@ def test_tables_draw(quick):
 
 
 def test_printed_tables_are_complete():
-    names = [each.name for each in DATA_SETS]
+    names = [data_set.name for data_set in DATA_SETS]
     for table in (tables.TABLE_1, tables.TABLE_3):
         rows = printed_table(table.printed)
         assert [row["data"] for row in rows] == names
@@ -131,7 +132,7 @@ def test_printed_tables_are_complete():
 
 
 @pytest.mark.parametrize(
-    ("data_set", "figure", "method", "values", "printed", "own", "reason"),
+    ("data_set", "figure", "method", "values", "printed", "own_means", "reason"),
     [
         ("magic", "ARE", "FairPCA", [1.0, 1.0], 1.05, (), ""),
         ("magic", "ARE", "FairPCA", [1.0, 1.0], None, (), ""),
@@ -145,8 +146,8 @@ def test_printed_tables_are_complete():
         ("magic", "ABDiff", "FairPCA", [7.2, 7.3], 0.33, (5.2, 5.3), "not known"),
     ],
 )
-def test_reasons(data_set, figure, method, values, printed, own, reason):
-    assert reason_for(data_set, figure, method, values, printed, own) == reason
+def test_reasons(data_set, figure, method, values, printed, own_means, reason):
+    assert reason_for(data_set, figure, method, values, printed, own_means) == reason
     assert len(explain_reasons([reason])) == (reason != "")
 
 
@@ -165,15 +166,17 @@ def rows_of_two_groups(seed, p=6, n=(90, 60)):
 
 @pytest.mark.slow
 def test_the_direction_turns_from_pca_to_equal_errors():
-    found = directions(toy_rows((200, 100), np.random.default_rng(0)))
-    by_name = {each.method: each for each in found if each.penalty is None}
-    turned = [each for each in found if each.penalty is not None]
+    all_directions = directions(toy_rows((200, 100), np.random.default_rng(0)))
+    by_name = {
+        direction.method: direction for direction in all_directions if direction.penalty is None
+    }
+    penalized = [direction for direction in all_directions if direction.penalty is not None]
     assert by_name["equal errors"].errors[0] == pytest.approx(by_name["equal errors"].errors[1])
-    assert turned[0].degrees == pytest.approx(by_name["PCA"].degrees, abs=3)
-    assert turned[-1].degrees == pytest.approx(by_name["equal errors"].degrees, abs=1)
+    assert penalized[0].degrees == pytest.approx(by_name["PCA"].degrees, abs=3)
+    assert penalized[-1].degrees == pytest.approx(by_name["equal errors"].degrees, abs=1)
     # The paper's claim that heavy penalties give the fair PCA of Samadi et al. does not hold.
     assert by_name["FairPCA"].degrees - by_name["equal errors"].degrees > 0.3
-    gaps = [abs(each.errors[0] - each.errors[1]) for each in turned]
+    gaps = [abs(direction.errors[0] - direction.errors[1]) for direction in penalized]
     assert gaps[0] > 2.5 > 0.1 > gaps[-1]
 
 
@@ -181,15 +184,15 @@ def test_a_radius_changes_what_is_learnt():
     generator = np.random.default_rng(0)
     train, test = toy_rows((200, 100), generator), toy_rows((800, 400), generator)
     figures = performance(train, test, [0.0, 3.0, 10.0])
-    assert [len(each) for each in figures] == [2, 2, 2]
+    assert [len(values) for values in figures] == [2, 2, 2]
     assert figures[0][1] < figures[1][1] < figures[2][1]  # ARE rises with the radius of one group
 
 
 @pytest.mark.slow
 def test_no_method_lies_below_the_frontier():
     X, groups = rows_of_two_groups(0, n=(120, 80))
-    chosen = compared_methods(Effort.QUICK)
-    points = compute_points(X, groups, chosen, seed=0)
+    selection = compared_methods(Effort.QUICK)
+    points = compute_points(X, groups, selection, seed=0)
     curve = compute_frontier(points)
     assert (np.diff(curve[:, 1]) <= 1e-9).all()  # less gap costs error
     above = [error - least_error(points, gap) for _, _, gap, error in points]
@@ -214,7 +217,7 @@ def test_components_reduce_errors_to_nothing():
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("experiment", [FIGURE_1, RADIUS], ids=lambda each: each.name)
+@pytest.mark.parametrize("experiment", [FIGURE_1, RADIUS], ids=lambda experiment: experiment.name)
 def test_toys_run_and_draw(experiment):
     figure = pytest.importorskip("matplotlib.figure").Figure()
     result = experiment.run(setting_with(Store()))
@@ -291,15 +294,15 @@ def test_variances_differ_by_no_more_than_the_limit(share):
     largest = np.abs(np.linalg.eigvalsh(first - second)).max()
     assert differences(limited) <= max(share * largest, 1.1 * differences(closest)) * (1 + 1e-6)
     pooled = np.tensordot(moments.proportions, moments.second_moments("none"), axes=1)
-    kept = [np.trace(each @ pooled @ each.T) for each in (limited, closest)]
-    assert kept[0] >= kept[1] * (1 - 1e-6)
+    captured = [np.trace(components @ pooled @ components.T) for components in (limited, closest)]
+    assert captured[0] >= captured[1] * (1 - 1e-6)
 
 
 def test_fair_pca_is_about_each_groups_own_mean():
     X, groups = rows_of_two_groups(2)
     moments = GroupMoments.from_rows(X, groups)
     shifted = GroupMoments.from_rows(X + 5 * (groups == "a")[:, None], groups)
-    fits = [methods.exact_fair_pca(each, 2, {}, 0) for each in (moments, shifted)]
+    fits = [methods.exact_fair_pca(group_moments, 2, {}, 0) for group_moments in (moments, shifted)]
     projectors = [fit.components.T @ fit.components for fit in fits]
     np.testing.assert_allclose(projectors[0], projectors[1], atol=1e-6)
 
@@ -310,7 +313,7 @@ def test_the_setting_of_least_gap_and_error_is_chosen():
     folds = fold_moments(train, 3, seed=0)
     one = Method("axis", None, _axis, ({"axis": 0.0}, {"axis": 1.0}))
     errors = [errors_of(np.eye(2)[[axis]], part) for axis in (0, 1) for _, part in folds]
-    sums = [each.gap + each.error for each in errors]
+    sums = [errors_of_part.gap + errors_of_part.error for errors_of_part in errors]
     best = int(np.mean(sums[3:]) < np.mean(sums[:3]))
     assert choose_setting(one, folds, 0) == {"axis": float(best)}
 
@@ -332,11 +335,11 @@ def test_a_repeat_follows_judges_and_leaves_out():
     assert 0 <= outcomes["exact"]["leakage"] <= 1
     # The errors of 75 and 175 rows, of six features of which three are kept.
     assert outcomes["exact"]["train"]["error"] < outcomes["exact"]["test"]["error"]
-    for name, known in (
+    for name, expected in (
         ("exact", [outcomes["exact"]["test"]["gap"]] * 2),
         *(("small", []), ("never run", [])),
     ):
-        assert figures_of([outcomes] * 2, name, "test", "gap") == known
+        assert figures_of([outcomes] * 2, name, "test", "gap") == expected
 
 
 def test_the_plans_are_the_papers():

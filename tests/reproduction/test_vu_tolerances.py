@@ -1,4 +1,4 @@
-"""CFPCA by its tolerance: what is chosen, what leaks, and why it differs from the printed."""
+"""CFPCA by its tolerance: the choice, the leakage, and why it differs from the paper's."""
 
 import numpy as np
 import pytest
@@ -12,8 +12,8 @@ def test_a_looser_tolerance_leaks_more():
     groups = np.repeat(["a", "b"], 400)
     X = rng.standard_normal((800, 6)) * [3, 2, 2, 1, 1, 1]
     X[groups == "b", :2] += 1.5
-    chosen, *by_tolerance = leakages(X, groups, seed=0)
-    assert chosen in [each["tolerance"] for each in TOLERANT.settings]
+    leakage_of_choice, *by_tolerance = leakages(X, groups, seed=0)
+    assert leakage_of_choice in [settings["tolerance"] for settings in TOLERANT.settings]
     assert len(by_tolerance) == len(TOLERANT.settings)
     assert by_tolerance[0] < 0.15 < 0.25 < by_tolerance[-1]
 

@@ -22,7 +22,7 @@ def small_csv_blocks(monkeypatch):
 
 @pytest.fixture(scope="module")
 def client(cluster):
-    """Connects this process to the cluster, until the last test of the file is over."""
+    """Connect this process to the cluster until the last test of the file."""
     import distributed
 
     with distributed.Client(cluster) as client:

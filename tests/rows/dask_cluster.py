@@ -61,10 +61,10 @@ def block_that_kills_its_worker(block):
 
 
 def lines_of_docs(first):
-    """The lines for a collection that docs/scale.md shows, which begin like this."""
+    """Return the lines for a collection in docs/scale.md that begin with `first`."""
     page = Path(__file__).parents[2] / "docs" / "scale.md"
-    found = re.search(rf"^```py\n({re.escape(first)}.*?)^```", page.read_text("utf-8"), re.S | re.M)
-    return found[1]
+    block = re.search(rf"^```py\n({re.escape(first)}.*?)^```", page.read_text("utf-8"), re.S | re.M)
+    return block[1]
 
 
 def part_of(number, frames):
@@ -74,7 +74,7 @@ def part_of(number, frames):
 def threads_of_linear_algebra():
     from threadpoolctl import threadpool_info
 
-    return [each["num_threads"] for each in threadpool_info() if each["user_api"] == "blas"]
+    return [pool["num_threads"] for pool in threadpool_info() if pool["user_api"] == "blas"]
 
 
 def rows(n=600, p=4, seed=0):

@@ -36,12 +36,12 @@ class Case:
 
     @property
     def present(self) -> "Case":
-        """The rows that have a group and no missing feature."""
-        kept = np.array([label is not None for label in self.labels]) & ~np.isnan(self.X).any(
-            axis=1
-        )
-        weights = None if self.weights is None else self.weights[kept]
-        return Case(self.X[kept], self.labels[kept], weights)
+        """Return the rows that have a group and no missing feature."""
+        is_complete = np.array([label is not None for label in self.labels]) & ~np.isnan(
+            self.X
+        ).any(axis=1)
+        weights = None if self.weights is None else self.weights[is_complete]
+        return Case(self.X[is_complete], self.labels[is_complete], weights)
 
     @property
     def n_dropped(self) -> int:
@@ -61,7 +61,7 @@ class Case:
         return None if self.weights is None else "w"
 
     def check(self, X: Any, sensitive_features: Any = "g", sample_weight: Any = None) -> None:
-        """Moments and fit of a source against numpy on the rows themselves."""
+        """Compare moments and fit of a source with numpy on the rows themselves."""
         rows = self.present
         expected = reference_moments(rows.X.astype(float), rows.labels.astype(str), rows.weights)
         moments = GroupMoments.from_rows(

@@ -1,4 +1,4 @@
-"""Pandas indexes of rows and of values beside them: equal, disjoint, or refused."""
+"""Pandas indexes of rows and of their labels and weights: equal, disjoint, or refused."""
 
 from functools import cache
 
@@ -28,12 +28,13 @@ WEIGHTS = pd.Series(np.linspace(1, 2, N))
 CLUSTERS = pd.Series(np.arange(N) // 2)
 # Rows and values that were filtered separately: equally long, and one row apart.
 X = FRAME.drop(index=0)
-FIRST, LAST = 0, N - 1
+FIRST = 0
+LAST = N - 1
 BY_CLASS = FairPCA(1, restriction=MeanParity(within_classes="all"))
 
 
 @cache
-def fitted():
+def fit_array():
     return FairPCA(1).fit(X.to_numpy(), sensitive_features=GROUPS.drop(index=FIRST).to_numpy())
 
 
@@ -66,17 +67,19 @@ DOORS = {
     "from_rows, classes": lambda row: GroupMoments.from_rows(
         X, GROUPS.drop(index=FIRST), y=CLASSES.drop(index=row)
     ),
-    "audit": lambda row: audit(fitted(), X, GROUPS.drop(index=row), folds=None),
+    "audit": lambda row: audit(fit_array(), X, GROUPS.drop(index=row), folds=None),
     "audit, labels": lambda row: audit(
-        fitted(), X, GROUPS.drop(index=FIRST), y=CLASSES.drop(index=row), folds=None
+        fit_array(), X, GROUPS.drop(index=FIRST), y=CLASSES.drop(index=row), folds=None
     ),
     "audit, clusters": lambda row: audit(
-        fitted(), X.assign(sex=GROUPS), "sex", clusters=CLUSTERS.drop(index=row), folds=5
+        fit_array(), X.assign(sex=GROUPS), "sex", clusters=CLUSTERS.drop(index=row), folds=5
     ),
-    "verify": lambda row: verify(fitted(), X, GROUPS.drop(index=row)),
+    "verify": lambda row: verify(fit_array(), X, GROUPS.drop(index=row)),
     "frontier": lambda row: frontier(X, 1, sensitive_features=GROUPS.drop(index=row)),
-    "excess_loss": lambda row: metrics.excess_loss(fitted(), X, GROUPS.drop(index=row)),
-    "worst_case_error": lambda row: metrics.worst_case_error(fitted(), X, GROUPS.drop(index=row)),
+    "excess_loss": lambda row: metrics.excess_loss(fit_array(), X, GROUPS.drop(index=row)),
+    "worst_case_error": lambda row: metrics.worst_case_error(
+        fit_array(), X, GROUPS.drop(index=row)
+    ),
     "leakage": lambda row: metrics.leakage(X, GROUPS.drop(index=FIRST), X, GROUPS.drop(index=row)),
     "mmd": lambda row: metrics.mmd(X, GROUPS.drop(index=row), n_permutations=0),
     "label_bias": lambda row: metrics.label_bias(
@@ -97,9 +100,11 @@ DOORS = {
     "UCB1SearchCV": lambda row: UCB1SearchCV(
         FairPCA(1), {"n_components": [1]}, n_pulls=1, random_state=0
     ).fit(X, sensitive_features=GROUPS.drop(index=row)),
-    "GroupLossDisplay": lambda row: GroupLossDisplay.compute(fitted(), X, GROUPS.drop(index=row)),
+    "GroupLossDisplay": lambda row: GroupLossDisplay.compute(
+        fit_array(), X, GROUPS.drop(index=row)
+    ),
     "FeatureErrorDisplay": lambda row: FeatureErrorDisplay.compute(
-        fitted(), X, GROUPS.drop(index=row)
+        fit_array(), X, GROUPS.drop(index=row)
     ),
 }
 
@@ -112,13 +117,15 @@ def test_rows_and_values_filtered_separately_are_refused(door):
 
 
 def test_rows_of_a_page_filtered_separately_are_refused(tmp_path):
-    path, groups, other = tmp_path / "page.html", GROUPS.drop(index=FIRST), GROUPS.drop(index=LAST)
+    path = tmp_path / "page.html"
+    groups = GROUPS.drop(index=FIRST)
+    other = GROUPS.drop(index=LAST)
     with pytest.raises(InvalidInput, match="X and sensitive_features share labels"):
         write_report(path, X, other)
     with pytest.raises(InvalidInput, match="X and clusters share labels"):
         write_report(path, X, groups, clusters=CLUSTERS.drop(index=LAST))
     with pytest.raises(InvalidInput, match="X and sensitive_features share labels"):
-        write_report(path, X, groups, models=fitted(), test=(X, other), folds=None)
+        write_report(path, X, groups, models=fit_array(), test=(X, other), folds=None)
     assert not path.exists()
 
 
@@ -169,11 +176,11 @@ def test_indexes_agree_if_equal_or_without_a_common_label(case):
 
 
 def test_the_advice_for_labels_of_all_rows_matches_them_by_index():
-    shuffled = GROUPS.sample(frac=1, random_state=0)
+    labels = GROUPS.sample(frac=1, random_state=0)
     with pytest.raises(InvalidInput, match=r"pass sensitive_features\.loc\[X\.index\]; if .*"):
-        fit_model(FRAME, shuffled)
+        fit_model(FRAME, labels)
     expected = fit_model(FRAME, GROUPS)
-    np.testing.assert_array_equal(fit_model(FRAME, shuffled.loc[FRAME.index]), expected)
+    np.testing.assert_array_equal(fit_model(FRAME, labels.loc[FRAME.index]), expected)
 
 
 def test_the_advice_for_labels_of_other_rows_keeps_the_common_ones():

@@ -159,7 +159,7 @@ TABLES = {
     ),
     "lazy": (
         pl.LazyFrame({"x": range(6)}),
-        InvalidInput,  # a list names columns, as no labels are beside lazy rows
+        InvalidInput,  # a list names columns, as lazy rows have no separate labels
         "no columns 'a', 'b'",
         "Its columns are 'x'",
     ),
@@ -188,11 +188,11 @@ WEIGHTS = {
 
 @pytest.mark.parametrize("case", TABLES)
 def test_bad_tables_are_refused_and_leave_the_estimator_unfitted(case):
-    table, kind, received, remedy = TABLES[case]
+    table, kind, problem, remedy = TABLES[case]
     estimator = FairPCA(1)
     with pytest.raises(kind) as error:
         estimator.fit(table, sensitive_features=LABELS)
-    assert received in str(error.value)
+    assert problem in str(error.value)
     assert remedy in str(error.value)
     assert vars(estimator) == vars(FairPCA(1))
     if case != "a generator":  # which is read once
@@ -208,8 +208,8 @@ def test_a_name_of_weights_needs_names_of_columns():
 
 @pytest.mark.parametrize("case", WEIGHTS)
 def test_bad_weights_are_refused(case):
-    weights, received, remedy = WEIGHTS[case]
-    with pytest.raises(InvalidInput, match=f"(?s){re.escape(received)}.*{re.escape(remedy)}"):
+    weights, problem, remedy = WEIGHTS[case]
+    with pytest.raises(InvalidInput, match=f"(?s){re.escape(problem)}.*{re.escape(remedy)}"):
         GroupMoments.from_rows(FRAME, LABELS, weights)
 
 
@@ -296,10 +296,10 @@ BAD_LABELS = {
 @pytest.mark.parametrize("table", [X, FRAME], ids=["numpy", "pandas"])
 @pytest.mark.parametrize("case", BAD_LABELS)
 def test_bad_labels_are_refused(case, table):
-    labels, received, remedy = BAD_LABELS[case]
+    labels, problem, remedy = BAD_LABELS[case]
     with pytest.raises(InvalidInput) as error:
         GroupMoments.from_rows(table, labels)
-    assert received in str(error.value)
+    assert problem in str(error.value)
     assert remedy in str(error.value)
 
 
@@ -341,9 +341,9 @@ def test_a_text_column_may_be_that_of_the_groups_only_where_groups_are_taken():
     frame = pd.DataFrame({"x": [1.0, 2.0], "y": [4.0, 3.0], "sex": ["f", "m"]})
     with pytest.raises(InvalidInput, match=r"'sex' is not numeric.*as sensitive_features"):
         GroupMoments.from_rows(frame, np.array(["a", "b"]))
-    with pytest.raises(InvalidInput, match="'sex' is not numeric") as raised:
+    with pytest.raises(InvalidInput, match="'sex' is not numeric") as error:
         FairPCA(1, missing_groups="ignore").fit(frame)
-    assert "sensitive_features" not in str(raised.value)
+    assert "sensitive_features" not in str(error.value)
 
 
 def test_a_list_that_may_be_names_or_labels_is_refused():
@@ -379,7 +379,7 @@ REFUSED = (
 
 @pytest.fixture
 def no_matrices(monkeypatch):
-    """Fail where a matrix of a group is begun."""
+    """Fail where a matrix of a group is allocated."""
 
     def fail(*_):
         pytest.fail("a matrix was made")
@@ -418,8 +418,8 @@ def test_a_column_with_a_group_for_each_row_is_refused_by_name(kind, tmp_path):
 @pytest.mark.usefixtures("no_matrices")
 @pytest.mark.parametrize("kind", KINDS)
 def test_intersections_are_refused_by_all_names(kind, tmp_path):
-    refused = r"Columns 'person', 'site' define \d+ groups among \d+ rows"
-    with pytest.raises(InvalidInput, match=refused):
+    message = r"Columns 'person', 'site' define \d+ groups among \d+ rows"
+    with pytest.raises(InvalidInput, match=message):
         GroupMoments.from_rows(KINDS[kind](tmp_path), ["person", "site"])
 
 
@@ -478,8 +478,8 @@ def test_rows_of_weight_zero_do_not_count():
 
 def test_max_groups_allows_a_group_for_each_row():
     few = PERSONS[:400]
-    allowed = GroupMoments.from_rows(few, "person", max_groups=400)
-    assert allowed.n_groups == 400
+    moments = GroupMoments.from_rows(few, "person", max_groups=400)
+    assert moments.n_groups == 400
     with pytest.raises(InvalidInput, match=r"'person' has 400 groups .*max_groups is 399.*at most"):
         GroupMoments.from_rows(few, "person", max_groups=399)
 
@@ -497,12 +497,12 @@ def test_max_groups_allows_so_many_groups_of_many_rows_and_no_more(kind, tmp_pat
     ("value", "kind"), [(0, InvalidParameter), (-1, InvalidParameter), (2.0, InvalidType)]
 )
 def test_max_groups_is_an_integer(value, kind):
-    for read in (GroupMoments.from_rows, lambda *rows, max_groups: _fitted(*rows, max_groups)):
+    for function in (GroupMoments.from_rows, lambda *rows, max_groups: _fit(*rows, max_groups)):
         with pytest.raises(kind, match=f"max_groups is {value}.*integer of at least 1"):
-            read(PEOPLE, IDS % 2, max_groups=value)
+            function(PEOPLE, IDS % 2, max_groups=value)
 
 
-def _fitted(rows, labels, max_groups):
+def _fit(rows, labels, max_groups):
     return FairPCA(1, max_groups=max_groups).fit(rows, sensitive_features=labels)
 
 
@@ -540,31 +540,32 @@ def test_rows_of_somebody_elses_source_are_refused(tmp_path):
         GroupMoments.from_rows(rows, None)
 
 
-@pytest.mark.parametrize("kind", ["beside", "column", "series of intervals", "crossed"])
+@pytest.mark.parametrize("kind", ["series", "column", "series of intervals", "crossed"])
 def test_intervals_of_pandas_are_labels(kind, tmp_path):
     ages = np.arange(60) % 80
-    cut = pd.cut(pd.Series(ages), [-1, 29, 59, 100])
-    X, sex = pd.DataFrame(PEOPLE[:60], columns=COLUMNS), pd.Series(["f", "m"] * 30, name="sex")
-    expected = ["(-1, 29]", "(29, 59]", "(59, 100]"][: len(set(cut))]
+    age_ranges = pd.cut(pd.Series(ages), [-1, 29, 59, 100])
+    X = pd.DataFrame(PEOPLE[:60], columns=COLUMNS)
+    sex = pd.Series(["f", "m"] * 30, name="sex")
+    expected = ["(-1, 29]", "(29, 59]", "(59, 100]"][: len(set(age_ranges))]
     labels = {
-        "beside": cut,
+        "series": age_ranges,
         "column": "age",
-        "series of intervals": pd.Series(list(cut)),
-        "crossed": pd.DataFrame({"age": cut, "sex": sex}),
+        "series of intervals": pd.Series(list(age_ranges)),
+        "crossed": pd.DataFrame({"age": age_ranges, "sex": sex}),
     }[kind]
-    table = X.assign(age=cut) if kind == "column" else X
+    table = X.assign(age=age_ranges) if kind == "column" else X
     model = FairPCA(1).fit(table, sensitive_features=labels)
-    found = audit(model, table, labels, folds=None)
+    result = audit(model, table, labels, folds=None)
     model.subspace_.save(tmp_path / "m")
-    loaded = FairSubspace.load(tmp_path / "m")
-    assert list(loaded.certificate.groups) == list(model.groups_)
-    json.dumps(found.to_dict(), allow_nan=True)
-    parts = [group.group for group in found.models[0].groups]
+    subspace = FairSubspace.load(tmp_path / "m")
+    assert list(subspace.certificate.groups) == list(model.groups_)
+    json.dumps(result.to_dict(), allow_nan=True)
+    parts = [group.group for group in result.models[0].groups]
     ages_of = {part[0] if kind == "crossed" else part for part in parts}
     assert ages_of == set(expected)
-    again = audit({"loaded": loaded}, table, labels, folds=None).models[0]
-    assert [each.observed_error.value for each in again.groups] == pytest.approx(
-        [each.observed_error.value for each in found.models[0].groups], rel=1e-12
+    again = audit({"loaded": subspace}, table, labels, folds=None).models[0]
+    assert [group.observed_error.value for group in again.groups] == pytest.approx(
+        [group.observed_error.value for group in result.models[0].groups], rel=1e-12
     )
 
 

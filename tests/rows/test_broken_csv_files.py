@@ -28,9 +28,9 @@ def lines_of(n_rows=N_ROWS):
 
 def refusal(path, content, *, groups=("g",), **settings):
     path.write_bytes(content if isinstance(content, bytes) else content.encode())
-    with pytest.raises(InvalidInput) as refused:
+    with pytest.raises(InvalidInput) as error:
         moments_of(path, groups, **settings)
-    return str(refused.value)
+    return str(error.value)
 
 
 def moments_of(path, groups=("g",), **settings):
@@ -132,7 +132,7 @@ def test_lines_are_those_of_an_editor(tmp_path, encoding, end):
 
 
 def corrupt(draw):
-    """A table with some bytes of it replaced or more put in."""
+    """Replace bytes of a table, or insert others."""
     content = bytearray(text(lines_of()).encode())
     for _ in range(draw(st.integers(1, 3))):
         place = draw(st.integers(0, len(content)))

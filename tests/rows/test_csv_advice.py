@@ -35,16 +35,16 @@ ADVICE = {
 }
 
 
-@pytest.mark.parametrize(("text", "advice", "passed", "numbers"), ADVICE.values(), ids=ADVICE)
-def test_following_the_advice_reads_the_column(tmp_path, text, advice, passed, numbers):
+@pytest.mark.parametrize(("text", "advice", "arguments", "numbers"), ADVICE.values(), ids=ADVICE)
+def test_following_the_advice_reads_the_column(tmp_path, text, advice, arguments, numbers):
     path = tmp_path / "rows.csv"
     path.write_text(text)
-    with pytest.raises(InvalidInput) as caught:
+    with pytest.raises(InvalidInput) as error:
         FairPCA(1).fit(path, sensitive_features="g")
-    message = str(caught.value)
+    message = str(error.value)
     assert f"FileRows.open(path, group_columns, {advice})" in message
     assert "--" not in message
-    rows = FileRows.open(path, ["g"], **passed)
+    rows = FileRows.open(path, ["g"], **arguments)
     (block,) = rows.blocks()
     np.testing.assert_allclose(block.values[:, 0], numbers)
 
@@ -53,10 +53,10 @@ def test_following_the_advice_reads_the_column(tmp_path, text, advice, passed, n
 def test_the_encoding_that_an_error_names_reads_the_file(tmp_path, encoding):
     path = tmp_path / "rows.csv"
     path.write_text("x,g\n1.5,\u00e4\n4,b\n", encoding=encoding)
-    with pytest.raises(InvalidInput) as caught:
+    with pytest.raises(InvalidInput) as error:
         FairPCA(1).fit(path, sensitive_features="g")
     advice = f"FileRows.open(..., csv={{'encoding': {encoding!r}}})"
-    assert advice in str(caught.value)
+    assert advice in str(error.value)
     (block,) = FileRows.open(path, ["g"], csv={"encoding": encoding}).blocks()
     assert block.groups.to_list() == ["\u00e4", "b"]
 
@@ -81,10 +81,10 @@ def test_settings_that_exclude_each_other_are_named_as_the_caller_passes_them(
 ):
     path = tmp_path / "rows.csv"
     path.write_text("x;g\n1.250,5;a\n980;b\n")
-    with pytest.raises(InvalidParameter) as caught:
+    with pytest.raises(InvalidParameter) as error:
         FileRows.open(path, ["g"], csv=csv)
-    assert advice in str(caught.value)
-    assert "--" not in str(caught.value)
+    assert advice in str(error.value)
+    assert "--" not in str(error.value)
 
 
 @pytest.mark.parametrize(
@@ -95,7 +95,7 @@ def test_settings_that_exclude_each_other_are_named_as_the_caller_passes_them(
 def test_errors_of_files_name_no_option_of_the_command_line(tmp_path, text):
     path = tmp_path / "rows.csv"
     path.write_text(text)
-    with pytest.raises(InvalidInput) as caught:
+    with pytest.raises(InvalidInput) as error:
         FairPCA(1).fit(path, sensitive_features="g")
-    assert "FileRows.open(" in str(caught.value)
-    assert " --" not in str(caught.value)
+    assert "FileRows.open(" in str(error.value)
+    assert " --" not in str(error.value)

@@ -91,8 +91,8 @@ CONTAINERS = {
 @pytest.mark.parametrize("container", CONTAINERS)
 @pytest.mark.parametrize("kind", ["chunks", "one chunk", "an empty block"])
 def test_arrays_with_labels_and_weights_next_to_them(client, kind, container):
-    put = CONTAINERS[container]
-    moments = GroupMoments.from_rows(ARRAYS[kind](), put(GROUPS), put(WEIGHTS))
+    wrap = CONTAINERS[container]
+    moments = GroupMoments.from_rows(ARRAYS[kind](), wrap(GROUPS), wrap(WEIGHTS))
     assert_moments(moments, reference_moments(X, GROUPS, WEIGHTS))
     assert moments.feature_names is None
 
@@ -137,8 +137,10 @@ def test_groups_that_are_not_in_every_partition_and_partitions_without_rows(clie
     import dask.dataframe as dd
 
     ordered = frame().sort_values("sex", ignore_index=True)[[*NAMES, "sex"]]
-    whole = dd.from_pandas(ordered, npartitions=9)
-    with_gap = dd.concat([whole.partitions[:4], whole[whole.a > 1e9], whole.partitions[4:]])
+    all_rows = dd.from_pandas(ordered, npartitions=9)
+    with_gap = dd.concat(
+        [all_rows.partitions[:4], all_rows[all_rows.a > 1e9], all_rows.partitions[4:]]
+    )
     expected = reference_moments(X, GROUPS)
     assert_moments(GroupMoments.from_rows(with_gap, "sex"), expected)
     # A partition all of whose weights are zero is one without rows.
@@ -157,21 +159,21 @@ def test_every_scheduler_gives_the_same_bits(client):
 
 
 def test_a_fit_on_a_cluster_is_the_fit_on_the_rows(client):
-    here = FairPCA().fit(frame()[[*NAMES, "sex"]], sensitive_features="sex")
-    there = FairPCA().fit(collection(), sensitive_features="sex")
-    assert projector_distance(there.components_, here.components_) <= 1e-7
-    np.testing.assert_array_equal(there.feature_names_in_, NAMES)
-    np.testing.assert_allclose(there.group_losses_, here.group_losses_, rtol=1e-7)
+    local = FairPCA().fit(frame()[[*NAMES, "sex"]], sensitive_features="sex")
+    distributed = FairPCA().fit(collection(), sensitive_features="sex")
+    assert projector_distance(distributed.components_, local.components_) <= 1e-7
+    np.testing.assert_array_equal(distributed.feature_names_in_, NAMES)
+    np.testing.assert_allclose(distributed.group_losses_, local.group_losses_, rtol=1e-7)
     # The group column is passed over where it is present, here as there.
     np.testing.assert_allclose(
-        there.transform(frame()[[*NAMES, "sex"]]), here.transform(frame()[NAMES]), atol=1e-9
+        distributed.transform(frame()[[*NAMES, "sex"]]), local.transform(frame()[NAMES]), atol=1e-9
     )
 
 
 def test_partial_fit_adds_partitions_to_those_before(client):
-    whole = collection()
-    model = FairPCA().partial_fit(whole.partitions[:3], sensitive_features="sex")
-    model.partial_fit(whole.partitions[3:], sensitive_features="sex")
+    all_rows = collection()
+    model = FairPCA().partial_fit(all_rows.partitions[:3], sensitive_features="sex")
+    model.partial_fit(all_rows.partitions[3:], sensitive_features="sex")
     assert_moments(model.moments_, reference_moments(X, GROUPS))
     model.partial_fit(collection(["b", "a", "c", "d", "sex"]), sensitive_features="sex")
     assert_moments(model.moments_, reference_moments(np.vstack([X, X]), [*GROUPS, *GROUPS]))
@@ -185,11 +187,11 @@ def test_an_audit_on_a_cluster_is_the_audit_on_the_rows_with_its_intervals(clien
     # Columns in another order, and more of them: they are matched by name.
     more = collection(["sex", "d", "c", "age", "b", "a", "w"])
     for weight in (None, "w"):
-        here = fs.audit(model, frame(), "sex", sample_weight=weight)
-        there = fs.audit(model, more, "sex", sample_weight=weight)
-        first = here.to_records()[0]
+        local = fs.audit(model, frame(), "sex", sample_weight=weight)
+        distributed = fs.audit(model, more, "sex", sample_weight=weight)
+        first = local.to_records()[0]
         assert first["observed_error_low"] < first["observed_error"] < first["observed_error_high"]
-        assert_same_figures(there, here)
+        assert_same_figures(distributed, local)
 
 
 @pytest.mark.long
@@ -200,9 +202,9 @@ def test_rows_are_left_out_together_by_position_or_by_cluster(client):
     by_cluster = {"sensitive_features": "sex", "clusters": "id"}
     columns = [*NAMES, "sex", "id"]
     model = FairPCA().fit(ids[[*NAMES, "sex"]], sensitive_features="sex")
-    here = fs.audit(model, ids[columns], **by_cluster)
+    local = fs.audit(model, ids[columns], **by_cluster)
     assert_same_figures(
-        fs.audit(model, dd.from_pandas(ids[columns], npartitions=7), **by_cluster), here
+        fs.audit(model, dd.from_pandas(ids[columns], npartitions=7), **by_cluster), local
     )
     model = FairPCA().fit(X, sensitive_features=GROUPS)
     assert_same_figures(fs.audit(model, array(), GROUPS), fs.audit(model, X, GROUPS))
@@ -234,8 +236,8 @@ def test_the_lines_that_the_documentation_shows(client, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     names = {"fs": fs}
     exec(lines_of_docs("import dask.dataframe"), names)
-    here = FairPCA(10).fit(wide, sensitive_features="sex")
-    assert projector_distance(names["fair"].components_, here.components_) <= 1e-7
+    local = FairPCA(10).fit(wide, sensitive_features="sex")
+    assert projector_distance(names["fair"].components_, local.components_) <= 1e-7
 
 
 def label_by_sex(**columns):
@@ -243,7 +245,7 @@ def label_by_sex(**columns):
 
 
 def in_partitions(frames):
-    """A Dask data frame of these partitions, which Dask does not look into."""
+    """Return a Dask data frame of these partitions, which Dask does not inspect."""
     import dask.dataframe as dd
 
     return dd.from_map(part_of, range(len(frames)), frames=frames, meta=frames[0].iloc[:0])
@@ -263,13 +265,13 @@ def test_a_worker_that_is_killed_changes_no_bit(client, tmp_path):
     n_blocks = 30
     array = da.from_array(X, chunks=len(X) // n_blocks)
     noted = array.map_blocks(block_that_waits, 5, str(tmp_path), dtype=float)
-    seen = []
+    counts = []
 
     def kill():
         deadline = time.monotonic() + DEADLINE
         while len(seen_now := list(tmp_path.iterdir())) < 5 and time.monotonic() < deadline:
             time.sleep(0.01)
-        seen.append(len(seen_now))
+        counts.append(len(seen_now))
         os.kill(victim, signal.SIGKILL)
         (tmp_path / "killed").write_text("")
 
@@ -278,7 +280,7 @@ def test_a_worker_that_is_killed_changes_no_bit(client, tmp_path):
     killer.start()
     moments = GroupMoments.from_rows(noted, GROUPS)
     killer.join()
-    assert 5 <= seen[0] < n_blocks
+    assert 5 <= counts[0] < n_blocks
     assert moments.to_bytes() == undisturbed(array, GROUPS)
     client.wait_for_workers(2, timeout=DEADLINE)
     assert victim not in client.run(os.getpid).values()
@@ -364,10 +366,8 @@ def test_lengths_that_differ(client):
     import dask.array as da
     import dask.dataframe as dd
 
-    array, frames = (
-        da.from_array(X, chunks=200),
-        dd.from_pandas(label_by_sex()[NAMES], npartitions=3),
-    )
+    array = da.from_array(X, chunks=200)
+    frames = dd.from_pandas(label_by_sex()[NAMES], npartitions=3)
     for labels in (GROUPS[:-1], da.from_array(GROUPS[:-1], chunks=200)):
         with pytest.raises(InvalidInput, match=r"Inconsistent lengths: 600 rows in X, 599"):
             GroupMoments.from_rows(array, labels)
@@ -462,12 +462,12 @@ FRAME = pd.DataFrame(X, columns=NAMES, index=np.arange(len(X)) * 2)
 
 
 @cache
-def named():
+def fit_frame():
     return FairPCA(2, scale=True).fit(FRAME.assign(sex=GROUPS), sensitive_features="sex")
 
 
 @cache
-def unnamed():
+def fit_array():
     return FairPCA(2).fit(X, sensitive_features=GROUPS)
 
 
@@ -475,15 +475,15 @@ def unnamed():
 def test_a_frame_stays_a_frame_with_its_index_and_divisions():
     import dask.dataframe as dd
 
-    whole = dd.from_pandas(FRAME.assign(sex=GROUPS)[["sex", "d", "b", "c", "a"]], npartitions=5)
-    reduced = named().transform(whole)
+    all_rows = dd.from_pandas(FRAME.assign(sex=GROUPS)[["sex", "d", "b", "c", "a"]], npartitions=5)
+    reduced = fit_frame().transform(all_rows)
     assert isinstance(reduced, dd.DataFrame)
     assert list(reduced.columns) == ["fairpca0", "fairpca1"]
-    assert reduced.divisions == whole.divisions
+    assert reduced.divisions == all_rows.divisions
     assert (reduced.dtypes == np.float64).all()
-    here = reduced.compute()
-    pd.testing.assert_index_equal(here.index, FRAME.index)
-    np.testing.assert_allclose(here, named().transform(FRAME), rtol=0, atol=1e-12)
+    local = reduced.compute()
+    pd.testing.assert_index_equal(local.index, FRAME.index)
+    np.testing.assert_allclose(local, fit_frame().transform(FRAME), rtol=0, atol=1e-12)
 
 
 @pytest.mark.parametrize("precision", [np.float64, np.float32, np.int16])
@@ -491,14 +491,14 @@ def test_an_array_stays_an_array_of_its_precision(precision):
     import dask.array as da
 
     values = X.astype(precision)
-    reduced = unnamed().transform(da.from_array(values, chunks=(170, 3)))
+    reduced = fit_array().transform(da.from_array(values, chunks=(170, 3)))
     assert isinstance(reduced, da.Array)
     assert reduced.chunks == ((170, 170, 170, 90), (2,))
-    expected = unnamed().transform(values)
+    expected = fit_array().transform(values)
     assert reduced.dtype == expected.dtype
-    here = reduced.compute()
-    assert here.dtype == expected.dtype
-    np.testing.assert_allclose(here, expected, rtol=1e-6 if precision == np.float32 else 1e-12)
+    local = reduced.compute()
+    assert local.dtype == expected.dtype
+    np.testing.assert_allclose(local, expected, rtol=1e-6 if precision == np.float32 else 1e-12)
 
 
 @pytest.mark.slow
@@ -506,14 +506,16 @@ def test_unknown_chunks_and_partitions_without_rows():
     import dask.array as da
     import dask.dataframe as dd
 
-    whole = dd.from_pandas(FRAME, npartitions=4)
-    some = whole[whole.a > 100]
-    expected = unnamed().transform(X[X[:, 0] > 100])
-    np.testing.assert_allclose(unnamed().transform(some.to_dask_array()).compute(), expected)
-    gap = dd.concat([whole.partitions[:2], whole[whole.a > 1e9], whole.partitions[2:]])
-    assert len(named().transform(gap).compute()) == len(X)
+    all_rows = dd.from_pandas(FRAME, npartitions=4)
+    some = all_rows[all_rows.a > 100]
+    expected = fit_array().transform(X[X[:, 0] > 100])
+    np.testing.assert_allclose(fit_array().transform(some.to_dask_array()).compute(), expected)
+    gap = dd.concat([all_rows.partitions[:2], all_rows[all_rows.a > 1e9], all_rows.partitions[2:]])
+    assert len(fit_frame().transform(gap).compute()) == len(X)
     single = da.from_array(X.astype(np.float32), chunks=100)
-    holey = unnamed().transform(da.concatenate([single[:100], single[:0], single[100:]])).compute()
+    holey = (
+        fit_array().transform(da.concatenate([single[:100], single[:0], single[100:]])).compute()
+    )
     assert (holey.shape, holey.dtype) == ((len(X), 2), np.float32)
 
 
@@ -522,17 +524,17 @@ def test_nothing_is_computed_before_it_is_requested():
     import dask.dataframe as dd
 
     lazy = dd.from_pandas(FRAME, npartitions=3).map_partitions(never, meta=FRAME.iloc[:0])
-    named().transform(lazy)
+    fit_frame().transform(lazy)
     with pytest.raises(InvalidInput, match="no column 'd'"):
-        named().transform(lazy[["a", "b", "c"]])
+        fit_frame().transform(lazy[["a", "b", "c"]])
     with pytest.raises(InvalidInput, match=r"'a' is not numeric"):
-        named().transform(lazy.assign(a="text"))
+        fit_frame().transform(lazy.assign(a="text"))
     array = da.from_array(X, chunks=100).map_blocks(never, meta=np.empty((0, 0)))
-    unnamed().transform(array)
+    fit_array().transform(array)
     with pytest.raises(InvalidInput, match="X has 3 features, but the model expects 4"):
-        unnamed().transform(array[:, :3])
+        fit_array().transform(array[:, :3])
     with pytest.raises(InvalidType, match="X is a Dask Series"):
-        named().transform(lazy["a"])
+        fit_frame().transform(lazy["a"])
 
 
 def test_errors_name_the_partition():
@@ -542,32 +544,32 @@ def test_errors_name_the_partition():
     holes = FRAME.copy()
     holes.iloc[450, 2] = np.nan
     with pytest.raises(InvalidInput, match=r"partition 4: X contains NaN.*'c'"):
-        named().transform(dd.from_pandas(holes, npartitions=6)).compute()
+        fit_frame().transform(dd.from_pandas(holes, npartitions=6)).compute()
     with pytest.raises(InvalidInput, match="partition 4: X contains NaN"):
-        unnamed().transform(da.from_array(holes.to_numpy(), chunks=100)).compute()
+        fit_array().transform(da.from_array(holes.to_numpy(), chunks=100)).compute()
     frames = [FRAME, FRAME.drop(columns="b")]
     odd = dd.from_map(part_of, [0, 1], frames=frames, meta=FRAME.iloc[:0])
     with pytest.raises(InvalidInput, match=r"partition 1: .*no column 'b'"):
-        named().transform(odd).compute()
+        fit_frame().transform(odd).compute()
 
 
 def test_coordinates_are_reconstructed_lazily():
     import dask.array as da
     import dask.dataframe as dd
 
-    coordinates = unnamed().transform(X)
-    expected = unnamed().inverse_transform(coordinates)
-    lazy = unnamed().inverse_transform(da.from_array(coordinates, chunks=(100, 1)))
+    coordinates = fit_array().transform(X)
+    expected = fit_array().inverse_transform(coordinates)
+    lazy = fit_array().inverse_transform(da.from_array(coordinates, chunks=(100, 1)))
     assert isinstance(lazy, da.Array)
     assert lazy.shape == X.shape
     np.testing.assert_allclose(lazy.compute(), expected)
-    frames = named().transform(dd.from_pandas(FRAME, npartitions=3))
+    frames = fit_frame().transform(dd.from_pandas(FRAME, npartitions=3))
     np.testing.assert_allclose(
-        named().inverse_transform(frames).compute(),
-        named().inverse_transform(named().transform(FRAME)),
+        fit_frame().inverse_transform(frames).compute(),
+        fit_frame().inverse_transform(fit_frame().transform(FRAME)),
     )
     with pytest.raises(InvalidInput, match="coordinates, but the model expects 2"):
-        unnamed().inverse_transform(da.from_array(X, chunks=100))
+        fit_array().inverse_transform(da.from_array(X, chunks=100))
 
 
 @pytest.mark.slow
@@ -575,17 +577,17 @@ def test_rows_are_scored_lazily():
     import dask.array as da
     import dask.dataframe as dd
 
-    expected = unnamed().score_samples(X)
-    lazy = unnamed().score_samples(da.from_array(X, chunks=(100, 3)))
+    expected = fit_array().score_samples(X)
+    lazy = fit_array().score_samples(da.from_array(X, chunks=(100, 3)))
     assert isinstance(lazy, da.Array)
     assert lazy.shape == (len(X),)
     np.testing.assert_allclose(lazy.compute(), expected)
-    assert unnamed().score(da.from_array(X, chunks=100)) == pytest.approx(unnamed().score(X))
-    whole = dd.from_pandas(FRAME.assign(sex=GROUPS), npartitions=3)
-    series = named().score_samples(whole).compute()
+    assert fit_array().score(da.from_array(X, chunks=100)) == pytest.approx(fit_array().score(X))
+    all_rows = dd.from_pandas(FRAME.assign(sex=GROUPS), npartitions=3)
+    series = fit_frame().score_samples(all_rows).compute()
     pd.testing.assert_index_equal(series.index, FRAME.index)
-    np.testing.assert_allclose(series, named().score_samples(FRAME))
-    assert named().score(whole) == pytest.approx(named().score(FRAME))
+    np.testing.assert_allclose(series, fit_frame().score_samples(FRAME))
+    assert fit_frame().score(all_rows) == pytest.approx(fit_frame().score(FRAME))
 
 
 @pytest.mark.long
@@ -594,12 +596,12 @@ def test_on_a_cluster(client):
     import dask.dataframe as dd
 
     # The last test, as from here on this process is connected to a cluster.
-    whole = dd.from_pandas(FRAME, npartitions=5)
+    all_rows = dd.from_pandas(FRAME, npartitions=5)
     np.testing.assert_allclose(
-        named().transform(whole).compute(), named().transform(FRAME), rtol=0, atol=1e-12
+        fit_frame().transform(all_rows).compute(), fit_frame().transform(FRAME), rtol=0, atol=1e-12
     )
     array = da.from_array(X, chunks=100)
-    np.testing.assert_allclose(unnamed().transform(array).compute(), unnamed().transform(X))
+    np.testing.assert_allclose(fit_array().transform(array).compute(), fit_array().transform(X))
 
 
 def test_scores_of_single_precision_are_double_as_those_of_rows_in_memory():
@@ -607,8 +609,8 @@ def test_scores_of_single_precision_are_double_as_those_of_rows_in_memory():
 
     fair = FairPCA(2).fit(X.astype(np.float32), sensitive_features=GROUPS)
     single = X.astype(np.float32)
-    here = fair.score_samples(single)
-    there = fair.score_samples(da.from_array(single, chunks=100))
-    assert there.dtype == here.dtype == np.float64
-    np.testing.assert_array_equal(there.compute(), here)
+    local = fair.score_samples(single)
+    distributed = fair.score_samples(da.from_array(single, chunks=100))
+    assert distributed.dtype == local.dtype == np.float64
+    np.testing.assert_array_equal(distributed.compute(), local)
     assert fair.transform(da.from_array(single, chunks=100)).dtype == np.float32

@@ -89,7 +89,7 @@ def test_column_types_of_parquet(tmp_path, kind):
         pytest.importorskip("narwhals", "2.24", reason="older narwhals do not know Arrow's float16")
     parquet.write_table(pa.table({kind: COLUMNS[kind]}), tmp_path / "types.parquet")
     rows = FileRows.open(tmp_path / "types.parquet")
-    assert values_of(rows)[:, 0].tolist() == [float(each) for each in COLUMNS[kind].to_pylist()]
+    assert values_of(rows)[:, 0].tolist() == [float(value) for value in COLUMNS[kind].to_pylist()]
 
 
 @pytest.mark.parametrize("kind", [pa.int32(), pa.bool_(), pa.float64()], ids=str)
@@ -175,10 +175,10 @@ def test_memory_does_not_grow_with_the_file(tmp_path):
         for _ in range(20):
             file.write_table(part)
     assert path.stat().st_size > 60e6
-    done = subprocess.run(
+    process = subprocess.run(
         [sys.executable, "-c", _READ_ALL, path], capture_output=True, text=True, check=True
     )
-    n_rows, most = map(int, done.stdout.split())
+    n_rows, most = map(int, process.stdout.split())
     assert n_rows == 400_000
     assert most < 40e6
 
@@ -269,9 +269,9 @@ def test_files_of_other_depth_or_kind_or_none(tmp_path):
 def test_one_file_of_another_schema_is_named(tmp_path, other, message):
     write(tmp_path, "1.parquet", x=[1.0], y=[2.0], g=["a"])
     write(tmp_path, "2.parquet", **other)
-    with pytest.raises(InvalidInput, match=message) as caught:
+    with pytest.raises(InvalidInput, match=message) as error:
         FileRows.open(tmp_path, group_columns=["g"])
-    assert str(tmp_path / "2.parquet") in str(caught.value)
+    assert str(tmp_path / "2.parquet") in str(error.value)
 
 
 def test_columns_in_another_order_and_of_another_width_are_the_same(tmp_path):
@@ -389,13 +389,13 @@ def test_a_block_of_missing_cells_is_an_error_that_names_the_first(path):
         values_of(rows)
 
 
-@pytest.mark.parametrize("written", ["", "NA", "NaN", "null", "nan", "N/A"])
+@pytest.mark.parametrize("cell", ["", "NA", "NaN", "null", "nan", "N/A"])
 @pytest.mark.parametrize("quote", ["", '"'])
-def test_missing_cells_and_labels(path, written, quote):
-    text = f"x,g\n1,a\n2,{quote}{written}{quote}\n"
+def test_missing_cells_and_labels(path, cell, quote):
+    text = f"x,g\n1,a\n2,{quote}{cell}{quote}\n"
     with pytest.raises(InvalidInput, match=r"label in line 3 is missing"):
         GroupMoments.from_rows(rows_of_text(path, text, group_columns=["g"]), None)
-    text = f"x,g\n1,a\n{written},b\n"
+    text = f"x,g\n1,a\n{cell},b\n"
     with pytest.raises(InvalidInput, match=r"NaN, first in line 3, column 'x'"):
         GroupMoments.from_rows(rows_of_text(path, text, group_columns=["g"]), None)
 

@@ -18,10 +18,10 @@ def frame():
 
 def test_a_level_is_the_group_and_no_feature(frame):
     fair = fs.FairPCA(2).fit(frame, sensitive_features="sex")
-    same = fs.FairPCA(2).fit(frame.reset_index("sex"), sensitive_features="sex")
-    np.testing.assert_array_equal(fair.components_, same.components_)
+    from_column = fs.FairPCA(2).fit(frame.reset_index("sex"), sensitive_features="sex")
+    np.testing.assert_array_equal(fair.components_, from_column.components_)
     assert fair.feature_names_in_.tolist() == ["x", "y", "z"]
-    np.testing.assert_array_equal(fair.transform(frame), same.transform(frame))
+    np.testing.assert_array_equal(fair.transform(frame), from_column.transform(frame))
 
 
 def test_levels_and_columns_cross(frame):

@@ -22,8 +22,8 @@ def labels(*names):
 
 
 def findings(code, groups):
-    found = audit(PCA(1).fit(X), X, groups, folds=None).findings
-    return [each for each in found if each.code == code]
+    all_findings = audit(PCA(1).fit(X), X, groups, folds=None).findings
+    return [finding for finding in all_findings if finding.code == code]
 
 
 @pytest.mark.parametrize(
@@ -48,10 +48,10 @@ def findings(code, groups):
 )
 def test_placeholders_of_missing_values_are_named_at_fit_and_in_the_audit(placeholder):
     groups = labels("m", "w", placeholder)
-    with pytest.warns(FairspanWarning, match=r"\(40 rows\) counts as a group") as caught:
+    with pytest.warns(FairspanWarning, match=r"\(40 rows\) counts as a group") as record:
         FairPCA(1).fit(X, sensitive_features=groups)
-    assert len(caught) == 1
-    assert f"'{placeholder}' (40 rows)" in str(caught[0].message)
+    assert len(record) == 1
+    assert f"'{placeholder}' (40 rows)" in str(record[0].message)
     [finding] = findings("FS413", groups)
     assert finding.groups == (placeholder,)
     assert f"'{placeholder}' (40 rows)" in finding.message
@@ -85,9 +85,9 @@ def test_ordinary_labels_pass_without_a_word(ordinary):
 
 @pytest.mark.parametrize("blank", ["\u00a0", "\u200b", "\t"])
 def test_blanks_of_every_kind_are_placeholders(blank):
-    with pytest.warns(FairspanWarning, match="counts as a group") as caught:
+    with pytest.warns(FairspanWarning, match="counts as a group") as record:
         FairPCA(1).fit(X, sensitive_features=labels("m", "w", blank))
-    assert f"{blank!r} (40 rows)" in str(caught[0].message)
+    assert f"{blank!r} (40 rows)" in str(record[0].message)
 
 
 def test_each_attribute_of_an_intersection_is_checked():
@@ -99,7 +99,7 @@ def test_each_attribute_of_an_intersection_is_checked():
 
 
 @pytest.mark.parametrize(
-    ("names", "shown"),
+    ("names", "expected_text"),
     [
         (("a", "a ", "b"), "'a' and 'a '"),
         (("Male", "male", "f"), "'Male' and 'male'"),
@@ -109,13 +109,13 @@ def test_each_attribute_of_an_intersection_is_checked():
         (("m", "\u00a0m", "f"), r"'m' and '\xa0m'"),
     ],
 )
-def test_labels_that_differ_only_in_spelling_are_named_in_pairs(names, shown):
+def test_labels_that_differ_only_in_spelling_are_named_in_pairs(names, expected_text):
     groups = labels(*names)
-    with pytest.warns(FairspanWarning, match="unify them") as caught:
+    with pytest.warns(FairspanWarning, match="unify them") as record:
         FairPCA(1).fit(X, sensitive_features=groups)
-    assert shown in str(caught[0].message)
+    assert expected_text in str(record[0].message)
     [finding] = findings("FS405", groups)
-    assert shown in finding.message
+    assert expected_text in finding.message
 
 
 def test_spaces_around_labels_are_reported_where_no_label_lacks_them():
@@ -138,7 +138,8 @@ def test_the_advice_of_the_warning_leaves_the_rows_out():
 
 
 def test_rows_added_later_are_warned_of_new_labels_alone():
-    fair, groups = FairPCA(1), labels("m", "w", "?")
+    fair = FairPCA(1)
+    groups = labels("m", "w", "?")
     with pytest.warns(FairspanWarning):
         fair.partial_fit(X, sensitive_features=groups)
     with warnings.catch_warnings():
@@ -152,16 +153,16 @@ def test_moments_are_warned_of_when_they_are_fitted():
     moments = GroupMoments.from_rows(X, labels("m", "w", "?"))
     with pytest.warns(FairspanWarning, match=r"'\?' \(40 rows\)"):
         FairPCA(1).fit_moments(moments)
-    known = GroupMoments.from_covariances([np.eye(2), np.eye(2)], groups=["a", "?"])
+    from_covariances = GroupMoments.from_covariances([np.eye(2), np.eye(2)], groups=["a", "?"])
     with pytest.warns(FairspanWarning, match=r"^'\?' counts as"):
-        FairPCA(1).fit_moments(known)
+        FairPCA(1).fit_moments(from_covariances)
 
 
 MANY = np.random.default_rng(1).standard_normal((620, 3))
 
 
 @pytest.mark.parametrize(
-    ("groups", "named"),
+    ("groups", "expected_text"),
     [
         (np.arange(620) % 62 + 18, "pandas.cut"),
         ((np.arange(620) % 62 + 18).astype(str), "pandas.cut"),
@@ -171,14 +172,14 @@ MANY = np.random.default_rng(1).standard_normal((620, 3))
     ],
     ids=["ages", "ages as text", "real numbers", "identifiers", "crossed"],
 )
-def test_many_groups_of_few_rows_are_warned_of_once(groups, named):
-    with pytest.warns(FairspanWarning, match=r"groups of \d+\.\d rows on average") as caught:
+def test_many_groups_of_few_rows_are_warned_of_once(groups, expected_text):
+    with pytest.warns(FairspanWarning, match=r"groups of \d+\.\d rows on average") as record:
         FairPCA(1).fit(MANY, sensitive_features=groups)
-    assert len(caught) == 1
-    assert named in str(caught[0].message)
+    assert len(record) == 1
+    assert expected_text in str(record[0].message)
     findings = audit(PCA(1).fit(MANY), MANY, groups, folds=None).findings
-    [finding] = [each for each in findings if each.code == "FS406"]
-    assert ("pandas.cut" in finding.message) == (named == "pandas.cut")
+    [finding] = [entry for entry in findings if entry.code == "FS406"]
+    assert ("pandas.cut" in finding.message) == (expected_text == "pandas.cut")
 
 
 def test_few_groups_or_groups_of_many_rows_or_intended_ones_pass_without_a_word():
@@ -205,9 +206,9 @@ def test_bins_as_the_warning_advises_are_groups():
 @pytest.mark.long
 def test_refits_of_an_audit_do_not_repeat_the_warnings():
     groups = np.where(np.arange(620) % 62 == 0, "?", (np.arange(620) % 62).astype(str))
-    with pytest.warns(FairspanWarning) as caught:
+    with pytest.warns(FairspanWarning) as record:
         fair = FairPCA(1, criterion="total_error").fit(MANY, sensitive_features=groups)
-    assert len(caught) == 2
+    assert len(record) == 2
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         audit(fair, MANY, groups, folds=5)

@@ -27,7 +27,7 @@ def remove_cells(rows, column, groups=("c",)):
 
 
 def sources(frame, folder):
-    """The same rows as an array, a frame, a sparse matrix and a file."""
+    """Return the same rows as an array, a frame, a sparse matrix and a file."""
     path = folder / "rows.csv"
     frame.assign(g=GROUPS).to_csv(path, index=False)
     return {
@@ -44,9 +44,9 @@ LOST = r"removes all 40 rows of group 'c' \(missing: {} in 40 rows\)"
 def test_a_group_that_is_dropped_entirely_is_named_with_its_column(tmp_path):
     for name, (X, groups) in sources(remove_cells(table(), "pay"), tmp_path).items():
         column = "x1" if name in ("array", "sparse") else "'pay'"
-        with pytest.warns(FairspanWarning, match=LOST.format(column)) as caught:
+        with pytest.warns(FairspanWarning, match=LOST.format(column)) as record:
             fair = FairPCA(1, on_missing="drop").fit(X, sensitive_features=groups)
-        assert len(caught) == 1, name
+        assert len(record) == 1, name
         assert fair.groups_.tolist() == ["a", "b"]
         with pytest.warns(FairspanWarning, match=LOST.format(column)):
             moments = GroupMoments.from_rows(X, groups, on_missing="drop")
@@ -76,9 +76,9 @@ def test_rows_that_are_dropped_from_every_group_pass_without_a_word(tmp_path):
 def test_several_columns_and_groups_are_named_with_their_rows():
     frame = remove_cells(remove_cells(table(), "pay", ("b", "c")), "age", ("c",))
     frame.loc[np.flatnonzero(GROUPS == "b")[:3], "height"] = np.nan
-    with pytest.warns(FairspanWarning) as caught:
+    with pytest.warns(FairspanWarning) as record:
         FairPCA(1, on_missing="drop", missing_groups="ignore").fit(frame, sensitive_features=GROUPS)
-    message = str(caught[0].message)
+    message = str(record[0].message)
     assert "all 40 rows of group 'b' (missing: 'pay' in 40 rows, 'height' in 3 rows)" in message
     assert "all 40 rows of group 'c' (missing: 'age' in 40 rows, 'pay' in 40 rows)" in message
 
@@ -99,14 +99,14 @@ def test_a_group_that_is_kept_in_one_class_of_y_is_not_lost():
 def test_a_group_in_which_nothing_is_observed_is_lost_with_em_too():
     frame = table()
     frame.loc[GROUPS == "c"] = np.nan
-    with pytest.warns(FairspanWarning) as caught:
+    with pytest.warns(FairspanWarning) as record:
         fair = FairPCA(1, on_missing="em-drop-empty").fit(frame, sensitive_features=GROUPS)
     assert fair.groups_.tolist() == ["a", "b"]
-    assert any("all 40 rows of group 'c'" in str(each.message) for each in caught)
+    assert any("all 40 rows of group 'c'" in str(warning.message) for warning in record)
     frame.loc[np.flatnonzero(GROUPS == "c")[0]] = 1.0
-    with pytest.warns(FairspanWarning) as caught:
+    with pytest.warns(FairspanWarning) as record:
         FairPCA(1, on_missing="em-drop-empty").fit(frame, sensitive_features=GROUPS)
-    assert len(caught) == 1
+    assert len(record) == 1
 
 
 def test_a_group_without_weight_is_not_lost():
@@ -125,8 +125,8 @@ def test_moments_of_sparse_rows_know_the_groups_that_were_lost():
     rows[GROUPS == "c", 0] = np.nan
     rows[1, 0] = np.nan  # one of group "b"
     X = sparse.csr_array(rows)
-    lost = GroupMoments.from_rows(X, GROUPS, on_missing="drop")
-    assert (lost.labels, lost.lost_groups) == (["a", "b"], {"c"})
+    moments = GroupMoments.from_rows(X, GROUPS, on_missing="drop")
+    assert (moments.labels, moments.lost_groups) == (["a", "b"], {"c"})
     weights = (GROUPS != "c").astype(float)
     absent = GroupMoments.from_rows(X, GROUPS, weights, on_missing="drop")
     assert (absent.labels, absent.lost_groups) == (["a", "b"], frozenset())

@@ -24,7 +24,7 @@ CODES = np.unique(ROWS.labels, return_inverse=True)[1]
 
 @pytest.fixture(params=KINDS)
 def to_device(request):
-    """Moves a numpy array to the device."""
+    """Return a function that moves a numpy array to the device."""
     return device_of(request.param)
 
 
@@ -139,14 +139,14 @@ def test_transform_keeps_kind_device_and_single_precision(to_device, dtype, scal
     model = FairPCA(2, scale=scale).fit(X, sensitive_features=CODES)
     expected = model.transform(X)
     reduced = model.transform(to_device(X))
-    kept = "float32" if dtype == "float32" else "float64"
+    precision = "float32" if dtype == "float32" else "float64"
     assert same_place(reduced, to_device(X))
-    assert str(reduced.dtype).endswith(kept)
-    tolerance = 1e-5 if kept == "float32" else 1e-10
+    assert str(reduced.dtype).endswith(precision)
+    tolerance = 1e-5 if precision == "float32" else 1e-10
     np.testing.assert_allclose(to_numpy(reduced), expected, rtol=tolerance, atol=tolerance)
     again = model.inverse_transform(reduced)
     assert same_place(again, to_device(X))
-    assert str(again.dtype).endswith(kept)
+    assert str(again.dtype).endswith(precision)
     np.testing.assert_allclose(to_numpy(again), model.inverse_transform(expected), rtol=1e-6)
 
 
@@ -170,10 +170,10 @@ def test_another_width_is_refused(to_device):
 @pytest.mark.parametrize("weighted", [False, True])
 def test_the_model_is_that_of_numpy(to_device, weighted):
     weights = ROWS.weights if weighted else None
-    given = None if weights is None else to_device(weights)
+    device_weights = None if weights is None else to_device(weights)
     expected = FairPCA(2).fit(ROWS.X, sensitive_features=CODES, sample_weight=weights)
     model = FairPCA(2).fit(
-        to_device(ROWS.X), sensitive_features=to_device(CODES), sample_weight=given
+        to_device(ROWS.X), sensitive_features=to_device(CODES), sample_weight=device_weights
     )
     assert projector_distance(model.components_, expected.components_) <= 1e-7
     assert model.n_features_in_ == 6
@@ -186,9 +186,9 @@ def test_partial_fit_and_rows_without_groups(to_device):
         to_device(ROWS.X[:2000]), sensitive_features=to_device(CODES[:2000])
     )
     parts.partial_fit(to_device(ROWS.X[2000:]), sensitive_features=to_device(CODES[2000:]))
-    whole = FairPCA(2).fit(ROWS.X, sensitive_features=CODES)
-    assert_moments(parts.moments_, whole.moments_)
-    assert projector_distance(parts.components_, whole.components_) <= 1e-7
+    batch = FairPCA(2).fit(ROWS.X, sensitive_features=CODES)
+    assert_moments(parts.moments_, batch.moments_)
+    assert projector_distance(parts.components_, batch.components_) <= 1e-7
     plain = FairPCA(2, missing_groups="ignore")
     expected = plain.fit(ROWS.X).components_
     assert projector_distance(plain.fit(to_device(ROWS.X)).components_, expected) <= 1e-7
@@ -206,12 +206,16 @@ def audit_of_arrays(weighted):
 def test_audits_and_metrics_are_those_of_numpy(to_device, weighted):
     weights = ROWS.weights if weighted else None
     model, expected = audit_of_arrays(weighted)
-    received = audit(model, to_device(ROWS.X), ROWS.labels, sample_weight=weights)
-    for one, other in zip(received.models, expected.models, strict=True):
-        for group, same in zip(one.groups, other.groups, strict=True):
+    result = audit(model, to_device(ROWS.X), ROWS.labels, sample_weight=weights)
+    for one, other in zip(result.models, expected.models, strict=True):
+        for group, expected_group in zip(one.groups, other.groups, strict=True):
             np.testing.assert_allclose(
                 [group.observed_error.value, group.observed_error.low, group.observed_error.high],
-                [same.observed_error.value, same.observed_error.low, same.observed_error.high],
+                [
+                    expected_group.observed_error.value,
+                    expected_group.observed_error.low,
+                    expected_group.observed_error.high,
+                ],
                 rtol=1e-9,
             )
     there_error = metrics.reconstruction_error(model, to_device(ROWS.X), to_device(CODES))
@@ -229,11 +233,11 @@ def test_torch_views_derivatives_and_short_floats(torch):
     assert not model.transform(X.clone().requires_grad_()).requires_grad
     for kind in (torch.bfloat16, torch.float16):
         short = X.to(kind)
-        same = short.to(torch.float64).numpy()
+        double = short.to(torch.float64).numpy()
         moments = GroupMoments.from_rows(short, torch.tensor(CODES))
-        assert_moments(moments, reference_moments(same, CODES.tolist()))
+        assert_moments(moments, reference_moments(double, CODES.tolist()))
         assert model.transform(short).dtype == torch.float64
-        np.testing.assert_allclose(model.score(short), model.score(same), rtol=1e-12)
+        np.testing.assert_allclose(model.score(short), model.score(double), rtol=1e-12)
 
 
 def test_sparse_tensors_and_things_that_are_no_arrays(torch):
@@ -324,18 +328,18 @@ OTHERS = {
 
 
 def check_refused(matrix):
-    fitted = FairPCA(1).fit(sound("csr_array"), sensitive_features=GROUPS)
+    fair = FairPCA(1).fit(sound("csr_array"), sensitive_features=GROUPS)
     for attempt in (
         lambda: GroupMoments.from_rows(matrix, GROUPS),
         lambda: FairPCA(1).fit(matrix, sensitive_features=GROUPS),
-        lambda: fitted.transform(matrix),
-        lambda: fitted.score_samples(matrix),
+        lambda: fair.transform(matrix),
+        lambda: fair.score_samples(matrix),
     ):
         with pytest.raises(InvalidInput, match="invalid indices"):
             attempt()
 
 
-@pytest.mark.parametrize(("kind", "name", "attacks"), ATTACKS, ids=lambda each: str(each)[:24])
+@pytest.mark.parametrize(("kind", "name", "attacks"), ATTACKS, ids=lambda value: str(value)[:24])
 def test_wrong_indices_are_refused(kind, name, attacks):
     matrix = sound(kind)
     attacks[name](matrix)
@@ -351,17 +355,19 @@ def test_wrong_lists_and_diagonals_are_refused(case):
 
 
 @pytest.mark.parametrize("kind", ["csr", "csc", "coo", "bsr", "dia", "dok", "lil"])
-@pytest.mark.parametrize("what", ["array", "matrix"])
-def test_looking_changes_nothing(kind, what):
+@pytest.mark.parametrize("type_name", ["array", "matrix"])
+def test_looking_changes_nothing(kind, type_name):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # scipy's, of slow diagonals
-        matrix = sound(f"{kind}_{what}")
+        matrix = sound(f"{kind}_{type_name}")
     if kind == "csr":  # room for more, which scipy would cut off
         matrix.data, matrix.indices = (
-            np.append(each, each) for each in (matrix.data, matrix.indices)
+            np.append(array, array) for array in (matrix.data, matrix.indices)
         )
     before = {
-        name: np.copy(each) for name, each in vars(matrix).items() if isinstance(each, np.ndarray)
+        name: np.copy(array)
+        for name, array in vars(matrix).items()
+        if isinstance(array, np.ndarray)
     }
     moments = GroupMoments.from_rows(matrix, GROUPS)
     expected = GroupMoments.from_rows(sound("csr_array").toarray(), GROUPS)
@@ -389,17 +395,17 @@ ODD_INDICES = [-1, 0, 1, 4, 5, WIDTH, 19, 20, 21, 10**9, -(2**31), 2**31 - 1]
 def test_a_changed_structure_is_refused_or_read_as_it_stands(kind, changes):
     matrix = sound(kind)
     names = ("row", "col") if kind == "coo_array" else ("indices", "indptr")
-    for which, place, value in changes:
-        array = getattr(matrix, names[which])
+    for index, place, value in changes:
+        array = getattr(matrix, names[index])
         array[place % len(array)] = value
     with accept_or_refuse():
         FairSubspace(np.eye(2, WIDTH), np.zeros(WIDTH)).transform(matrix)
         FairPCA(2).fit(matrix, sensitive_features=GROUPS)
-        found = GroupMoments.from_rows(matrix, GROUPS)
+        moments = GroupMoments.from_rows(matrix, GROUPS)
         if kind == "csr_array":
             dense = np.zeros(matrix.shape)
             for row, (start, end) in enumerate(itertools.pairwise(matrix.indptr)):
                 np.add.at(dense[row], matrix.indices[start:end], matrix.data[start:end])
             expected = GroupMoments.from_rows(dense, GROUPS)
-            np.testing.assert_allclose(found.scatters, expected.scatters, atol=1e-9)
-            np.testing.assert_allclose(found.means, expected.means, atol=1e-12)
+            np.testing.assert_allclose(moments.scatters, expected.scatters, atol=1e-9)
+            np.testing.assert_allclose(moments.means, expected.means, atol=1e-12)

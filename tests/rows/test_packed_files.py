@@ -136,9 +136,9 @@ def test_workbooks(tmp_path, table):
     path = write_workbook(tmp_path / "t.xlsx", rows_of(table))
     assert_same(moments_of(path), table)
     fair = fs.FairPCA(2).fit(path, sensitive_features="g")
-    same = fs.FairPCA(2).fit(table, sensitive_features="g")
-    np.testing.assert_allclose(fair.components_, same.components_, atol=1e-12)
-    assert fs.audit(fair, path, "g").verdict == fs.audit(same, table, "g").verdict
+    from_table = fs.FairPCA(2).fit(table, sensitive_features="g")
+    np.testing.assert_allclose(fair.components_, from_table.components_, atol=1e-12)
+    assert fs.audit(fair, path, "g").verdict == fs.audit(from_table, table, "g").verdict
 
 
 def test_titles_blank_rows_and_columns_of_workbooks_are_no_rows(tmp_path, table):

@@ -32,9 +32,9 @@ def as_parquet(case, folder):
 
 
 def as_folder(case, folder):
-    whole = table(case)
-    for start in range(0, len(whole), 150):
-        parquet.write_table(whole.slice(start, 150), folder / f"{start:04}.parquet")
+    all_rows = table(case)
+    for start in range(0, len(all_rows), 150):
+        parquet.write_table(all_rows.slice(start, 150), folder / f"{start:04}.parquet")
     return str(folder), "g", case.weight
 
 
@@ -75,14 +75,14 @@ def as_processes(case, folder):
     return replace(rows, n_jobs=2), None, None
 
 
-def with_labels_and_weights(made):
+def with_labels_and_weights(make):
     """Return a maker of rows without names, with separate labels and weights."""
-    return lambda case, folder: (made(case.X), list(case.labels), case.weights)
+    return lambda case, folder: (make(case.X), list(case.labels), case.weights)
 
 
-def framed(made):
-    """Rows of a kind that has names, with labels and weights among the columns."""
-    return lambda case, folder: (made(case), "g", case.weight)
+def framed(make):
+    """Return a maker of rows with names, with labels and weights among the columns."""
+    return lambda case, folder: (make(case), "g", case.weight)
 
 
 def as_dask_array(X):

@@ -83,7 +83,7 @@ LABELS = {
 
 INTERSECTIONS = {
     "list of tuples": CROSSED,
-    "list of lists": [list(each) for each in CROSSED],
+    "list of lists": [list(label) for label in CROSSED],
     "list of numpy scalars": list(zip(SEX, AGE, strict=True)),
     "object array": np.array([SEX.tolist(), AGE.tolist()], dtype=object).T,
     "pandas": pd.DataFrame({"sex": SEX, "age": AGE}),
@@ -96,7 +96,7 @@ INTERSECTIONS = {
 
 
 def with_groups(kind):
-    """A frame of the features, with both attributes among them."""
+    """Return a frame of the features, with both attributes among them."""
     columns = {"x": X[:, 0], "sex": SEX.tolist(), "y": X[:, 1], "age": AGE, "z": X[:, 2]}
     return {"pandas": pd.DataFrame, "polars": pl.DataFrame, "pyarrow": pa.table}[kind](columns)
 
@@ -226,10 +226,10 @@ def test_frames_of_several_blocks(kind):
     columns = {f"x{j}": wide[:, j] for j in range(400)}
     weights = np.linspace(0, 1, 1500)
     expected = reference_moments(wide, groups, weights)
-    beside = GroupMoments.from_rows(kind(columns), groups, weights)
-    within = GroupMoments.from_rows(kind(columns | {"g": groups.tolist()}), "g", weights)
-    assert_moments(beside, expected)
-    assert_moments(within, expected)
+    by_labels = GroupMoments.from_rows(kind(columns), groups, weights)
+    by_column = GroupMoments.from_rows(kind(columns | {"g": groups.tolist()}), "g", weights)
+    assert_moments(by_labels, expected)
+    assert_moments(by_column, expected)
 
 
 def test_integers_of_an_array_beyond_the_exact_ones_are_rounded_with_a_warning():
@@ -242,7 +242,8 @@ def test_integers_of_an_array_beyond_the_exact_ones_are_rounded_with_a_warning()
 
 @pytest.mark.parametrize("kind", ["arrow", "arrow in pandas", "pandas", "polars", "stream"])
 def test_integers_beyond_the_exact_ones_may_be_missing_or_weigh(kind):
-    large, weights = [2**60 + 1, None, 2**63 + 7], [7, 2**60 + 1, 2**63 + 7]
+    large = [2**60 + 1, None, 2**63 + 7]
+    weights = [7, 2**60 + 1, 2**63 + 7]
     table = pa.table(
         {
             "a": pa.array(large, pa.uint64()),
@@ -321,9 +322,9 @@ def test_a_column_is_not_both_group_and_weight(tmp_path):
 
 def test_integers_stay_integers_next_to_a_missing_value():
     frame = pl.DataFrame({"x": [1.0, 2.0, 3.0], "g": [1, None, 2]})
-    found = GroupMoments.from_rows(frame, "g", on_missing="drop")
-    assert found.labels == [1, 2]
-    assert [type(label) for label in found.labels] == [int, int]
+    moments = GroupMoments.from_rows(frame, "g", on_missing="drop")
+    assert moments.labels == [1, 2]
+    assert [type(label) for label in moments.labels] == [int, int]
 
 
 FRAME = pd.DataFrame(np.random.default_rng(0).standard_normal((300, 3)), columns=list("xyz"))
@@ -349,11 +350,11 @@ def test_partial_fits_of_readers_add_up():
     fair = fs.FairPCA(2)
     for part in (TABLE[:100], TABLE[100:]):
         fair.partial_fit(part.to_reader(), sensitive_features="g")
-    whole = fs.FairPCA(2).fit(FRAME, sensitive_features="g")
-    np.testing.assert_allclose(fair.group_errors_, whole.group_errors_, rtol=1e-9)
+    batch = fs.FairPCA(2).fit(FRAME, sensitive_features="g")
+    np.testing.assert_allclose(fair.group_errors_, batch.group_errors_, rtol=1e-9)
     reordered = TABLE.select(["y", "g", "x", "z"])
     fair.partial_fit(reordered.to_reader(), sensitive_features="g")
-    np.testing.assert_allclose(fair.group_errors_, whole.group_errors_, rtol=1e-9)
+    np.testing.assert_allclose(fair.group_errors_, batch.group_errors_, rtol=1e-9)
     other = TABLE.select(["y", "x", "g"])
     with pytest.raises(InvalidInput, match=r"Allowed: the features of the (rows before|fit), 'x'"):
         fair.partial_fit(other.to_reader(), sensitive_features="g")
@@ -452,7 +453,7 @@ def test_missing_vectors_and_entries_are_dropped_and_counted():
         fs.GroupMoments.from_rows(table, "g")
     moments = fs.GroupMoments.from_rows(table, "g", on_missing="drop")
     assert moments.n_dropped == 2
-    kept = np.delete(np.arange(80), [3, 7])
-    labels = [GROUP[row] for row in kept]
-    expected = fs.GroupMoments.from_rows(ENTRIES[kept].astype(np.float32), labels)
+    complete = np.delete(np.arange(80), [3, 7])
+    labels = [GROUP[row] for row in complete]
+    expected = fs.GroupMoments.from_rows(ENTRIES[complete].astype(np.float32), labels)
     np.testing.assert_allclose(moments.scatters, expected.scatters, rtol=1e-12)

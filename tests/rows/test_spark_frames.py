@@ -75,7 +75,7 @@ def table():
 
 
 def on_spark(spark, frame, partitions=5):
-    """A Spark DataFrame whose partitions hold consecutive rows."""
+    """Return a Spark DataFrame whose partitions hold consecutive rows."""
     columns = [frame[name].tolist() for name in frame.columns]
     rows = list(zip(*columns, strict=True))
     chunks = spark.sparkContext.parallelize(rows, partitions)
@@ -115,7 +115,8 @@ def test_numbers_of_every_kind_count(spark):
 def test_equal_means_in_each_class_of_y(attributes, spark):
     frame = table().assign(age=np.arange(300) % 5 % 2, y=np.arange(300) % 7 % 2)
     frame = frame.drop(columns=["w", "id"] if len(attributes) > 1 else ["w", "id", "age"])
-    rows, parity = on_spark(spark, frame), fs.MeanParity(within_classes=[1], attributes="marginal")
+    rows = on_spark(spark, frame)
+    parity = fs.MeanParity(within_classes=[1], attributes="marginal")
     model = fs.FairPCA(1, criterion="total_error", restriction=parity)
     model.fit(rows, "y", sensitive_features=attributes)
     expected = fs.FairPCA(1, criterion="total_error", restriction=parity)
@@ -166,14 +167,14 @@ def test_fit_audit_and_transform_equal_those_on_pandas(spark):
 
     # Rows have no positions in Spark, so that by these other rows would be left out together.
     settings = {"sensitive_features": "sex", "sample_weight": "w", "clusters": "id"}
-    there = fs.audit(fair, distributed, **settings).to_records()
-    here = fs.audit(fair, frame, **settings).to_records()
-    for one, other in zip(there, here, strict=True):
+    on_cluster = fs.audit(fair, distributed, **settings).to_records()
+    local = fs.audit(fair, frame, **settings).to_records()
+    for one, other in zip(on_cluster, local, strict=True):
         assert one.keys() == other.keys()
         for name, value in one.items():
-            known = other[name]
-            is_number = isinstance(known, float)
-            assert value == (pytest.approx(known, rel=1e-9) if is_number else known), name
+            expected = other[name]
+            is_number = isinstance(expected, float)
+            assert value == (pytest.approx(expected, rel=1e-9) if is_number else expected), name
 
     reduced = fair.transform(distributed)
     assert reduced.columns == ["fairpca0", "fairpca1", "id"]
@@ -192,25 +193,24 @@ def test_transform_refuses_what_it_cannot_reduce(spark):
     assert subspace.transform(features).columns == ["fairpca0", "fairpca1"]
     with pytest.raises(InvalidInput, match="X has 3 features, but the model expects 4"):
         subspace.transform(features.drop("a"))
-    named = fs.FairPCA(2).fit(table()[NAMES], sensitive_features=ROWS.labels).subspace_
+    subspace_of_frame = fs.FairPCA(2).fit(table()[NAMES], sensitive_features=ROWS.labels).subspace_
     with pytest.raises(InvalidInput, match="no column 'a'"):
-        named.transform(features.drop("a"))
+        subspace_of_frame.transform(features.drop("a"))
     with pytest.raises(InvalidInput, match=r"fairpca0.*clash"):
-        named.transform(features.selectExpr("*", "1 as fairpca0"))
+        subspace_of_frame.transform(features.selectExpr("*", "1 as fairpca0"))
     with pytest.raises(InvalidInput, match="Column 'a' is not numeric \\(string\\)"):
-        named.transform(features.withColumn("a", features["b"].cast("string")))
+        subspace_of_frame.transform(features.withColumn("a", features["b"].cast("string")))
 
 
 def test_an_error_names_partition_row_and_column(spark):
     frame = table().drop(columns=["w", "id"])
     frame.loc[130:, "b"] = np.nan  # the partitions hold 60 rows each
-    with pytest.raises(InvalidInput) as raised:
+    with pytest.raises(InvalidInput) as error:
         fs.FairPCA(2).fit(on_spark(spark, frame), sensitive_features="sex")
     assert (
-        raised.value.args[0]
-        == "partition 2: X contains NaN, first in row 11 (index 10), column 'b'"
+        error.value.args[0] == "partition 2: X contains NaN, first in row 11 (index 10), column 'b'"
     )
-    assert len(raised.value.args) == 3
+    assert len(error.value.args) == 3
 
 
 def test_missing_labels_are_an_error_or_dropped_and_counted(spark):
@@ -223,8 +223,8 @@ def test_missing_labels_are_an_error_or_dropped_and_counted(spark):
     ):
         fs.GroupMoments.from_rows(rows, "sex")
     moments = fs.GroupMoments.from_rows(rows, "sex", on_missing="drop")
-    kept = np.setdiff1d(np.arange(300), [70, 71, 299])
-    assert_moments(moments, reference_moments(ROWS.X[kept], ROWS.labels[kept]))
+    labeled = np.setdiff1d(np.arange(300), [70, 71, 299])
+    assert_moments(moments, reference_moments(ROWS.X[labeled], ROWS.labels[labeled]))
     assert moments.n_dropped == 3
 
 
@@ -288,15 +288,16 @@ def test_the_lines_that_the_documentation_shows(spark, tmp_path, monkeypatch):
     lines = lines_of_docs("people = spark.read").replace('"people/"', repr(path))
     names = {"fs": fs, "spark": spark}
     exec(lines, names)
-    here = fs.FairPCA(10).fit(wide, sensitive_features="sex")
-    assert projector_distance(names["fair"].components_, here.components_) < 1e-7
+    local = fs.FairPCA(10).fit(wide, sensitive_features="sex")
+    assert projector_distance(names["fair"].components_, local.components_) < 1e-7
     assert names["reduced"].columns == [f"fairpca{i}" for i in range(10)]
 
 
 @pytest.mark.parametrize("kind", [FairPLS, FairCCA])
 def test_two_tables_in_one_spark_frame(kind, spark):
     frame = table().drop(columns="id")
-    rows, targets = on_spark(spark, frame), ["d`tick", "b"]
+    rows = on_spark(spark, frame)
+    targets = ["d`tick", "b"]
     model = kind(1).fit(rows, targets, sensitive_features="sex", sample_weight="w")
     of_pandas = kind(1).fit(frame, targets, sensitive_features="sex", sample_weight="w")
     moments = fs.GroupMoments.from_rows(rows, "sex", sample_weight="w")
@@ -311,8 +312,8 @@ def test_two_tables_in_one_spark_frame(kind, spark):
             np.testing.assert_allclose(ours, theirs, atol=1e-6)
         assert model.solution_.objective == pytest.approx(other.solution_.objective, rel=1e-9)
     assert model.solution_.status == "optimal"
-    found = verify_pairs(model, rows, targets, sensitive_features="sex", sample_weight="w")
-    assert found.holds, str(found)
+    result = verify_pairs(model, rows, targets, sensitive_features="sex", sample_weight="w")
+    assert result.holds, str(result)
     # Spark carries the other columns along, as rows have no order by which to match them again.
     scores = model.transform(rows).select("x0").collect()
     np.testing.assert_allclose(np.array(scores), of_pandas.transform(frame), atol=1e-6)

@@ -63,9 +63,9 @@ def test_a_wrong_cell_beyond_the_first_block_is_named_with_its_line(tmp_path):
 @pytest.mark.usefixtures("small_csv_blocks")
 def test_advice_for_a_cell_beyond_the_first_block(tmp_path):
     path = write_file(tmp_path, ["1234"] * 4_000 + ["1,234"])
-    with pytest.raises(InvalidInput, match="'1,234' in line 4002") as refused:
+    with pytest.raises(InvalidInput, match="'1,234' in line 4002") as error:
         column(path)
-    assert "csv={'decimal': ','} reads '1,234' as 1.234" in str(refused.value)
+    assert "csv={'decimal': ','} reads '1,234' as 1.234" in str(error.value)
 
 
 @pytest.mark.parametrize(
@@ -181,13 +181,13 @@ def test_other_codes_are_refused(tmp_path, values):
 def test_programs_get_the_advice_too(tmp_path, cells, advice):
     path = write_file(tmp_path, cells)
     for rows in (path, FileRows.open(path, ["g"])):
-        with pytest.raises(InvalidInput, match="is not numeric") as refused:
+        with pytest.raises(InvalidInput, match="is not numeric") as error:
             GroupMoments.from_rows(rows, "g" if rows is path else None)
-        assert advice in str(refused.value)
+        assert advice in str(error.value)
 
 
 def test_columns_of_names_get_no_such_advice(tmp_path):
-    with pytest.raises(InvalidInput, match="is not numeric") as refused:
+    with pytest.raises(InvalidInput, match="is not numeric") as error:
         GroupMoments.from_rows(write_file(tmp_path, ["Ann", "Bob", "?"]), "g")
-    assert "csv=" not in str(refused.value)
-    assert "na_values" not in str(refused.value)
+    assert "csv=" not in str(error.value)
+    assert "na_values" not in str(error.value)

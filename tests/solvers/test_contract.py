@@ -51,7 +51,9 @@ class Chosen(Solver):
     name = "auto"
 
     def unsupported_reason(self, problem):
-        reasons = [each.unsupported_reason(problem) for each in (BoundarySearch(), DualNewton())]
+        reasons = [
+            solver.unsupported_reason(problem) for solver in (BoundarySearch(), DualNewton())
+        ]
         return None if None in reasons else reasons[-1]
 
     def solve(self, problem, tol, random_state=None):
@@ -141,14 +143,14 @@ def test_a_solver_keeps_its_claims_of_nested_components(solver, entry, criterion
     assert solution.objective == pytest.approx(reached, abs=slack)
     assert solution.lower_bound <= optimum + slack
     assert solution.objective >= optimum - slack
-    for step, each in enumerate(solution.steps):
-        left = deflate(matrices, model.components_[:step])
+    for step, step_solution in enumerate(solution.steps):
+        deflated = deflate(matrices, model.components_[:step])
         column = model.components_[step : step + 1].T
-        own = nested_value(left, shares, column, criterion.name)
-        assert each.objective == pytest.approx(own, abs=slack)
-        assert each.lower_bound <= own + slack
+        objective = nested_value(deflated, shares, column, criterion.name)
+        assert step_solution.objective == pytest.approx(objective, abs=slack)
+        assert step_solution.lower_bound <= objective + slack
         if solver.name in EXACT and len(matrices) <= 2:
-            assert each.status == "optimal"
+            assert step_solution.status == "optimal"
 
 
 def solve_supported(solver, matrices, d=2):
@@ -164,24 +166,24 @@ def solve_supported(solver, matrices, d=2):
 @parametrize_diagonal(solver=SOLVERS[:-1], factor=[1e-12, 1e12])
 def test_units_change_nothing_but_the_scale(solver, factor):
     matrices = random_moments(np.random.default_rng(1), 2, 5)
-    here, there = (solve_supported(solver, unit * matrices) for unit in (1.0, factor))
-    assert there.objective == pytest.approx(factor * here.objective, rel=1e-6)
-    assert there.lower_bound == pytest.approx(factor * here.lower_bound, rel=1e-6)
+    plain, scaled = (solve_supported(solver, unit * matrices) for unit in (1.0, factor))
+    assert scaled.objective == pytest.approx(factor * plain.objective, rel=1e-6)
+    assert scaled.lower_bound == pytest.approx(factor * plain.lower_bound, rel=1e-6)
 
 
 @pytest.mark.parametrize("solver", SOLVERS, ids=lambda solver: solver.name)
 def test_rows_that_do_not_vary_and_all_dimensions_lose_nothing(solver):
-    whole = random_moments(np.random.default_rng(1), 2, 3)
-    for matrices, d in ((np.zeros((2, 3, 3)), 1), (whole, 3)):
+    full_rank = random_moments(np.random.default_rng(1), 2, 3)
+    for matrices, d in ((np.zeros((2, 3, 3)), 1), (full_rank, 3)):
         solution = solve_supported(solver, matrices, d)
         assert solution.objective == pytest.approx(0.0, abs=1e-9)
         assert solution.status == "optimal"
 
 
 def test_all_solvers_and_criteria_take_part():
-    taken = [parameters.values for parameters in is_accepted()]
-    assert {solver.name for solver, *_ in taken} == {solver.name for solver in SOLVERS}
-    assert len({criterion.name for _, _, criterion, _ in taken}) == 9
+    cases = [parameters.values for parameters in is_accepted()]
+    assert {solver.name for solver, *_ in cases} == {solver.name for solver in SOLVERS}
+    assert len({criterion.name for _, _, criterion, _ in cases}) == 9
 
 
 @pytest.mark.parametrize("solver", SOLVERS, ids=lambda solver: solver.name)
@@ -222,7 +224,8 @@ def test_a_solver_that_cannot_names_those_that_can(solver, criterion, k):
 def test_bounds_are_recomputed_from_the_weights():
     problem = build_problem([np.diag([2.0, 1]), np.diag([1.0, 2])], 1, MinimaxError())
     settings = {"tol": 1e-9, "n_eigenproblems": 1, "trace": [], "solver": "none"}
-    axis, diagonal = np.eye(2)[:, :1], np.full((2, 1), 0.5**0.5)
+    axis = np.eye(2)[:, :1]
+    diagonal = np.full((2, 1), 0.5**0.5)
     poor = certify(problem, axis, np.array([0.5, 0.5]), **settings)
     assert (poor.objective, poor.status) == (2.0, "open gap")
     assert poor.lower_bound == pytest.approx(1.5)
@@ -237,14 +240,18 @@ def conic_optimum(problem):
     """Return the optimum of the relaxed problem by a conic solver."""
     import cvxpy
 
-    second, d, q = problem.second_moments.matrices, problem.n_components, problem.proportions
-    p, criterion = second.shape[1], problem.criterion
-    scale = max(np.trace(each) for each in second)
+    second = problem.second_moments.matrices
+    d = problem.n_components
+    q = problem.proportions
+    p = second.shape[1]
+    criterion = problem.criterion
+    scale = max(np.trace(matrix) for matrix in second)
     second = second / scale
     P = cvxpy.Variable((p, p), PSD=True)
-    captured = cvxpy.hstack([cvxpy.trace(each @ P) for each in second])
+    captured = cvxpy.hstack([cvxpy.trace(matrix @ P) for matrix in second])
     errors = np.trace(second, axis1=1, axis2=2) - captured
-    limits, total = [cvxpy.trace(P) == d, np.eye(p) - P >> 0], q @ errors
+    limits = [cvxpy.trace(P) == d, np.eye(p) - P >> 0]
+    total = q @ errors
     if criterion in MINIMAX:
         scale = scale if criterion not in RELATIVE else 1.0
         missing = reference_values(second, d, criterion) - captured

@@ -22,7 +22,8 @@ from problems import (
 )
 
 A, B = [[2.0, 0], [3, 0], [4, 0]], [[0.0, 1], [0, 2], [0, 3]]
-TOY, TOY_GROUPS = np.array(A + B), list("AAABBB")
+TOY = np.array(A + B)
+TOY_GROUPS = list("AAABBB")
 
 
 def test_the_notes_toy_uncentred():
@@ -126,8 +127,10 @@ def test_one_group_takes_one_eigenproblem(criterion):
 def test_all_dimensions_lose_nothing(criterion):
     matrices = random_moments(np.random.default_rng(7), 2, 4)
     solution = search_boundary(build_problem(matrices, 4, criterion))
-    kept = matrix_traces(matrices).min() if isinstance(criterion, LeastVariance) else 0.0
-    assert solution.objective == pytest.approx(-kept, abs=1e-12 * np.trace(matrices.sum(axis=0)))
+    captured = matrix_traces(matrices).min() if isinstance(criterion, LeastVariance) else 0.0
+    assert solution.objective == pytest.approx(
+        -captured, abs=1e-12 * np.trace(matrices.sum(axis=0))
+    )
     assert solution.status == "optimal"
 
 
@@ -160,7 +163,8 @@ def test_moments_alone_give_the_same_as_rows():
 
 def test_nash_welfare_of_many_groups_is_the_best_direction_of_many():
     """The bound is open here. Another local optimum, 6 % worse, was returned once."""
-    rng, covariances = np.random.default_rng(10), []
+    rng = np.random.default_rng(10)
+    covariances = []
     for _ in range(23):
         root = rng.normal(size=(3, 3)) * rng.uniform(0.3, 2, 3)
         covariances.append(root @ root.T)
@@ -168,5 +172,7 @@ def test_nash_welfare_of_many_groups_is_the_best_direction_of_many():
     fair = FairPCA(1, criterion="nash_welfare").fit_moments(moments)
     directions = rng.normal(size=(100_000, 3))
     directions /= np.linalg.norm(directions, axis=1, keepdims=True)
-    kept = np.einsum("ni,gij,nj->ng", directions, np.array(covariances), directions, optimize=True)
-    assert fair.solution_.objective <= -np.log(kept).mean(axis=1).max()
+    captured = np.einsum(
+        "ni,gij,nj->ng", directions, np.array(covariances), directions, optimize=True
+    )
+    assert fair.solution_.objective <= -np.log(captured).mean(axis=1).max()

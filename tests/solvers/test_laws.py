@@ -29,13 +29,14 @@ def test_certificate_holds_by_numpy_alone(seed, p, criterion, data):
     d = data.draw(st.integers(1, p))
     matrices = random_moments(np.random.default_rng(seed), 2, p)
     solution = search_boundary(build_problem(matrices, d, criterion))
-    rounding, basis = 1e-12 * np.trace(matrices.sum(axis=0)), solution.components.T
+    rounding = 1e-12 * np.trace(matrices.sum(axis=0))
+    basis = solution.components.T
     np.testing.assert_allclose(basis.T @ basis, np.eye(d), atol=1e-12)
     assert minimax_value(matrices, basis, criterion) == pytest.approx(
         solution.objective, abs=rounding
     )
-    proven = dual_bound(matrices, solution.weights, d, criterion)
-    assert solution.lower_bound <= proven + rounding
+    bound = dual_bound(matrices, solution.weights, d, criterion)
+    assert solution.lower_bound <= bound + rounding
     # At d = p the value is zero, and so is a share of it.
     assert -solution.resolution <= solution.gap <= max(solution.absolute_tol, solution.resolution)
     assert solution.status == "optimal"
@@ -54,8 +55,8 @@ def test_rotation_and_order_of_groups_change_nothing(seed, p, criterion, data):
     rotated = np.array([turn.T @ matrix @ turn for matrix in matrices])
     original = search_boundary(build_problem(matrices, d, criterion)).objective
     scale = np.trace(matrices.sum(axis=0))
-    for changed in (rotated, matrices[::-1]):
-        other = search_boundary(build_problem(changed, d, criterion)).objective
+    for variant in (rotated, matrices[::-1]):
+        other = search_boundary(build_problem(variant, d, criterion)).objective
         assert other == pytest.approx(original, abs=2e-9 * scale)
 
 
@@ -69,9 +70,9 @@ def test_relabeling_and_repeated_rows_change_nothing(seed, criterion):
     fair = FairPCA(2, criterion=criterion)
     original = fair.fit(X, sensitive_features=groups, sample_weight=weights)
     errors, components = original.group_errors_, original.components_
-    repeated = fair.fit(np.repeat(X, weights, axis=0), sensitive_features=groups.repeat(weights))
-    np.testing.assert_allclose(repeated.group_errors_, errors, atol=1e-8)
-    assert projector_distance(repeated.components_, components) <= 1e-6
+    unweighted = fair.fit(np.repeat(X, weights, axis=0), sensitive_features=groups.repeat(weights))
+    np.testing.assert_allclose(unweighted.group_errors_, errors, atol=1e-8)
+    assert projector_distance(unweighted.components_, components) <= 1e-6
     renamed = np.where(groups == "a", "z", "y")
     relabeled = fair.fit(X, sensitive_features=renamed, sample_weight=weights)
     np.testing.assert_allclose(relabeled.group_errors_[::-1], errors, atol=1e-8)
@@ -125,8 +126,8 @@ def test_never_worse_than_ordinary_pca_on_unscaled_columns(seed):
         for criterion in MINIMAX:
             solution = search_boundary(build_problem(matrices, d, criterion))
             rounding = 1e-13 * max(np.trace(matrix) for matrix in matrices)
-            allowed = minimax_value(matrices, plain, criterion) * (1 + 1e-8) + rounding
-            assert minimax_value(matrices, solution.components.T, criterion) <= allowed
+            limit = minimax_value(matrices, plain, criterion) * (1 + 1e-8) + rounding
+            assert minimax_value(matrices, solution.components.T, criterion) <= limit
             assert solution.gap <= max(1e-9 * abs(solution.objective), solution.resolution)
             assert solution.resolution <= 100 * rounding
 
@@ -138,7 +139,8 @@ def test_near_ties_of_any_width_are_closed_in_few_steps(criterion, angle, pytest
         rng = np.random.default_rng(seed)
         p = int(rng.integers(3, 12))
         turn = np.linalg.qr(np.eye(p) + angle * rng.standard_normal((p, p)))[0]
-        first, second = np.diag(rng.uniform(0, 3, p)), (turn * rng.uniform(0, 3, p)) @ turn.T
+        first = np.diag(rng.uniform(0, 3, p))
+        second = (turn * rng.uniform(0, 3, p)) @ turn.T
         matrices = [first, (second + second.T) / 2]
         solution = search_boundary(build_problem(matrices, int(rng.integers(1, p)), criterion))
         assert solution.status == "optimal"
@@ -148,12 +150,15 @@ def test_near_ties_of_any_width_are_closed_in_few_steps(criterion, angle, pytest
 def test_little_kept_next_to_much_variance_leaves_nash_welfare_few_digits():
     """tr S - e loses digits, which the rounding of its logarithm shows."""
     matrices = np.array([np.diag([1.0, 2.0, 1e11]), np.diag([2.0, 1.0, 1e11])])
-    criterion, epsilon = NashWelfare(), np.finfo(np.float64).eps
+    criterion = NashWelfare()
+    epsilon = np.finfo(np.float64).eps
     problem = build_problem(matrices, 1, criterion)
-    traces, kept, nothing = problem.second_moments.traces, np.array([1.0, 2.0]), np.zeros(2)
-    errors = traces - kept
+    traces = problem.second_moments.traces
+    captured = np.array([1.0, 2.0])
+    nothing = np.zeros(2)
+    errors = traces - captured
     unsure = criterion.rounding_bound(nothing, errors, problem)
-    moved = criterion.value(errors + 2 * epsilon * traces, problem)
-    assert moved - criterion.value(errors, problem) <= unsure
-    assert unsure == pytest.approx(6 * epsilon * (1 + (traces / kept).mean()))
+    value = criterion.value(errors + 2 * epsilon * traces, problem)
+    assert value - criterion.value(errors, problem) <= unsure
+    assert unsure == pytest.approx(6 * epsilon * (1 + (traces / captured).mean()))
     assert criterion.rounding_bound(nothing, nothing, problem) == pytest.approx(12 * epsilon)

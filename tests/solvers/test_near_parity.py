@@ -38,7 +38,8 @@ def test_tolerated_means_equal_the_conic_program(d, share):
 
 
 def test_a_large_tolerance_is_pca_and_a_small_one_is_exact():
-    pca, exact = fit(None), fit(MeanParity())
+    pca = fit(None)
+    exact = fit(MeanParity())
     assert projector_distance(fit(MeanParity(1e6)).components_, pca.components_) <= 1e-9
     just = MeanParity(mean_gap(pca) * (1 + 1e-9))
     assert projector_distance(fit(just).components_, pca.components_) <= 1e-7
@@ -56,7 +57,8 @@ def test_as_many_components_as_features_cannot_bring_means_closer():
 
 @pytest.mark.parametrize("solver", ["auto", "semidefinite"])
 def test_a_wide_tolerance_of_covariances_leaves_equal_means_alone(solver):
-    wide, alone = fit(CovarianceParity(tolerance=1e3), solver=solver), fit(MeanParity())
+    wide = fit(CovarianceParity(tolerance=1e3), solver=solver)
+    alone = fit(MeanParity())
     assert wide.solution_.status == "optimal"
     assert wide.solution_.objective == pytest.approx(alone.solution_.objective, rel=1e-9)
 
@@ -81,9 +83,9 @@ def test_tolerated_covariances_stay_within_the_limit_and_above_the_bound(d, shar
     except IncompatibleParameters as error:
         assert "Allowed: at least" in str(error)  # noqa: PT017
         return
-    for each in (model, ascended):
-        assert mean_gap(each) <= 1e-10
-        assert covariance_gap(each) <= limit + 2e-9 * np.linalg.norm(figures()[2], 2)
+    for fair in (model, ascended):
+        assert mean_gap(fair) <= 1e-10
+        assert covariance_gap(fair) <= limit + 2e-9 * np.linalg.norm(figures()[2], 2)
     # Both are local maxima; a start near the answer of the program is hardly needed.
     assert ascended.solution_.objective <= model.solution_.objective * (1 + 1e-3)
     assert ascended.solution_.lower_bound <= model.solution_.objective * (1 + 1e-9)
@@ -109,12 +111,12 @@ def test_for_lines_the_best_within_the_limit_is_found():
     v = np.stack([np.sin(theta) * np.cos(phi), np.sin(theta) * np.sin(phi), np.cos(theta)], -1)
     v = v.reshape(-1, 3)
     shift = np.abs(np.einsum("ij,jk,ik->i", v, D, v))
-    kept = np.einsum("ij,jk,ik->i", v, S, v)
-    limit = 0.5 * shift[kept.argmax()]
+    captured = np.einsum("ij,jk,ik->i", v, S, v)
+    limit = 0.5 * shift[captured.argmax()]
     model = fit(CovarianceParity(tolerance=limit), 1, rows)
     V = Q.T @ model.components_.T
     assert abs((V.T @ D @ V).item()) <= limit + 2e-9 * np.linalg.norm(D, 2)
-    assert (V.T @ S @ V).item() >= kept[shift <= limit].max() - 1e-9
+    assert (V.T @ S @ V).item() >= captured[shift <= limit].max() - 1e-9
 
 
 def test_a_limit_that_pca_meets_changes_nothing():
@@ -158,7 +160,7 @@ def test_real_data(name, limits):
     assert np.linalg.norm(model.components_ @ f) <= delta + 1e-9
     assert model.solution_.status == "optimal"
     exact = FairPCA(3, restriction=MeanParity(), **settings).fit_moments(moments)
-    low, between, high = (each.solution_.objective for each in (pca, model, exact))
+    low, between, high = (fair.solution_.objective for fair in (pca, model, exact))
     assert low < between < high
     for limit in limits:
         tight = FairPCA(3, restriction=CovarianceParity(tolerance=limit), **settings)
@@ -179,7 +181,8 @@ def test_adult_by_sex_has_equal_covariances(d):
     parity = CovarianceParity(tolerance=0.0)
     settings = {"criterion": "total_error", "restriction": parity, "scale": True}
     model = FairPCA(d, **settings).fit_moments(moments)
-    total, solution = model.solution_.total_variance, model.solution_
+    total = model.solution_.total_variance
+    solution = model.solution_
     # No more than 1 % of the variance is left between the subspace and the bound.
     assert 0 < solution.gap <= 0.01 * total
     assert solution.status == "open gap"

@@ -1,4 +1,4 @@
-"""The worst-case criteria: published values, real data, and what is guaranteed of strangers."""
+"""The worst-case criteria: published values, real data, and guarantees for other groups."""
 
 from dataclasses import replace
 from functools import cache
@@ -68,11 +68,11 @@ def test_the_optimum_of_real_groups_is_proven(name, d, criterion, objective):
     matrices = np.array([s / n for s, n in zip(scaled.scatters, scaled.weights, strict=True)])
     value = minimax_value(matrices, fair.components_.T, criterion)
     assert value == pytest.approx(solution.objective, rel=1e-10)
-    kept = fair.group_explained_variance_ratio_.sum(axis=1)
+    ratios = fair.group_explained_variance_ratio_.sum(axis=1)
     if criterion == ERROR:
-        assert kept.min() == pytest.approx(1 - solution.objective, abs=1e-9)
+        assert ratios.min() == pytest.approx(1 - solution.objective, abs=1e-9)
     if criterion == VARIANCE:
-        assert (kept * matrix_traces(matrices)).min() == pytest.approx(-solution.objective)
+        assert (ratios * matrix_traces(matrices)).min() == pytest.approx(-solution.objective)
 
 
 @EVERY
@@ -81,9 +81,11 @@ def test_no_mixture_of_the_groups_has_more_than_the_value(seed, k, criterion):
     """Groups never seen: any second moment in the convex hull, normalized where relative."""
     rng = np.random.default_rng(seed)
     p = int(rng.integers(3, 7))
-    matrices, d = random_moments(rng, k, p), int(rng.integers(1, p))
+    matrices = random_moments(rng, k, p)
+    d = int(rng.integers(1, p))
     solution = solve_exactly(build_problem(matrices, d, criterion), 1e-9)
-    basis, size = solution.components.T, np.trace(matrices, axis1=1, axis2=2).max()
+    basis = solution.components.T
+    size = np.trace(matrices, axis1=1, axis2=2).max()
     corners = matrices / group_divisors(matrices, criterion)[:, None, None]
     for shares in rng.dirichlet(np.full(k, 0.5), 50):
         stranger = np.tensordot(shares, corners, axes=1)
@@ -99,19 +101,21 @@ def test_no_mixture_of_the_groups_has_more_than_the_value(seed, k, criterion):
 
 def largest_error_of_mixture(moments, basis):
     """Return the largest error of a mixture about its own mean, which is concave in shares."""
-    left = np.eye(len(basis)) - basis @ basis.T
-    within = np.array([np.trace(left @ s @ left) for s in moments.second_moments("group")])
-    means = moments.means @ left
+    residual_map = np.eye(len(basis)) - basis @ basis.T
+    within = np.array(
+        [np.trace(residual_map @ s @ residual_map) for s in moments.second_moments("group")]
+    )
+    means = moments.means @ residual_map
     alone = within + (means**2).sum(axis=1)
     k = len(alone)
-    found = minimize(
+    result = minimize(
         lambda shares: ((shares @ means) ** 2).sum() - shares @ alone,
         np.full(k, 1 / k),
         bounds=[(0, 1)] * k,
         constraints={"type": "eq", "fun": lambda shares: shares.sum() - 1},
         method="SLSQP",
     )
-    return -found.fun
+    return -result.fun
 
 
 def test_about_its_own_mean_a_mixture_may_lose_more():
@@ -127,14 +131,16 @@ def test_about_its_own_mean_a_mixture_may_lose_more():
     # About the mean of all rows, which is fixed, no mixture has more than the worst group; and
     # about its own mean a mixture has less than about any other point.
     fair = fs.FairPCA(3, criterion=criterion, scale=True).fit_moments(moments)
-    found = largest_error_of_mixture(scaled, fair.components_.T)
-    assert found <= fair.solution_.objective
+    error = largest_error_of_mixture(scaled, fair.components_.T)
+    assert error <= fair.solution_.objective
 
 
 def largest_error_of_halves(moments, basis):
-    left = np.eye(len(basis)) - basis @ basis.T
-    within = np.array([np.trace(left @ s @ left) for s in moments.second_moments("group")])
-    means = moments.means @ left
+    residual_map = np.eye(len(basis)) - basis @ basis.T
+    within = np.array(
+        [np.trace(residual_map @ s @ residual_map) for s in moments.second_moments("group")]
+    )
+    means = moments.means @ residual_map
     apart = ((means[:, None] - means[None]) ** 2).sum(axis=2)
     return ((within[:, None] + within[None]) / 2 + apart / 4).max()
 
@@ -146,8 +152,8 @@ def test_the_least_share_of_variance_is_one_minus_the_largest_relative_error(k, 
     matrices = random_moments(rng, k, 4)
     normalized = matrices / matrix_traces(matrices)[:, None, None]
     error, loss, least, plain_error, plain_loss = (
-        solve_exactly(build_problem(each, 2, criterion), 1e-9).lower_bound
-        for each, criterion in (
+        solve_exactly(build_problem(second_moments, 2, criterion), 1e-9).lower_bound
+        for second_moments, criterion in (
             *((matrices, ERROR), (matrices, LOSS), (normalized, VARIANCE)),
             *((normalized, fs.MinimaxError()), (normalized, fs.MinimaxLoss())),
         )
@@ -217,14 +223,14 @@ def test_a_group_without_variance_is_refused_by_name(row, center, criterion):
 @pytest.mark.parametrize("criterion", [*RELATIVE, VARIANCE], ids=str)
 def test_units_near_the_ends_of_the_range(criterion, unit):
     X, groups = make_rows(2)
-    here = fs.FairPCA(2, criterion=criterion).fit(X, sensitive_features=groups)
-    there = fs.FairPCA(2, criterion=criterion).fit(unit * X, sensitive_features=groups)
+    plain = fs.FairPCA(2, criterion=criterion).fit(X, sensitive_features=groups)
+    scaled = fs.FairPCA(2, criterion=criterion).fit(unit * X, sensitive_features=groups)
     factor = unit**2 if criterion == VARIANCE else 1.0
-    assert there.solution_.objective == pytest.approx(factor * here.solution_.objective, rel=1e-9)
-    assert there.solution_.status == "optimal"
-    assert fs.verify(there, unit * X, groups).holds
-    weights = there.solution_.weights * (1 if criterion == VARIANCE else unit**2)
-    np.testing.assert_allclose(weights, here.solution_.weights, rtol=1e-6)
+    assert scaled.solution_.objective == pytest.approx(factor * plain.solution_.objective, rel=1e-9)
+    assert scaled.solution_.status == "optimal"
+    assert fs.verify(scaled, unit * X, groups).holds
+    weights = scaled.solution_.weights * (1 if criterion == VARIANCE else unit**2)
+    np.testing.assert_allclose(weights, plain.solution_.weights, rtol=1e-6)
 
 
 def test_a_relative_criterion_is_named_relative():
@@ -232,9 +238,9 @@ def test_a_relative_criterion_is_named_relative():
     assert repr(fs.MinimaxError()) == "MinimaxError()"
     assert "fraction" in LOSS.formula.summary
     assert "fraction" not in fs.MinimaxLoss().formula.summary
-    for made in (fs.MinimaxLoss, fs.MinimaxError):
+    for kind in (fs.MinimaxLoss, fs.MinimaxError):
         with pytest.raises(InvalidParameter, match="relative is 1"):
-            made(relative=1)
+            kind(relative=1)
     fair = fs.FairPCA(2, criterion=LOSS).set_params(criterion__relative=False)
     assert fair.criterion == fs.MinimaxLoss()
 
@@ -252,7 +258,7 @@ def compute_with_numpy(X, groups, center):
 
 
 def dimensions(p):
-    """Four of them; in the whole sweep all, and of many the first ten, every fourth, and the last.
+    """Return four dimensions; in the full sweep all, or of many the first ten and every fourth.
 
     The last one or two are where the least is left.
     """
@@ -307,7 +313,7 @@ def plain_pca(moments, d):
 
 
 def test_credit_plain_pca_as_published(credit):
-    table = {d: each for d, each in published_pca_errors() if "lower" in each and d <= 22}
+    table = {d: figures for d, figures in published_pca_errors() if "lower" in figures and d <= 22}
     for d, figures in table.items():
         errors = group_errors(plain_pca(credit, d), credit).errors
         assert errors == pytest.approx([figures["higher"], figures["lower"]], abs=5.01e-5)

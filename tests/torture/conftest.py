@@ -26,7 +26,7 @@ def pytest_collection_modifyitems(items):
 
 @pytest.fixture
 def choose_count():
-    """Function that chooses a number of examples: `few` for ./run long, `many` with --torture."""
+    """Return a function for the number of examples: `few` for ./run long, `many` with --torture."""
     return lambda few, many: many if ALL_CASES else few
 
 

@@ -28,9 +28,11 @@ class Relaxation:
     def __init__(self, name: str, k: int, p: int) -> None:
         self.P = cvxpy.Variable((p, p), symmetric=True)
         self.matrices = [cvxpy.Parameter((p, p), symmetric=True) for _ in range(k)]
-        self.best, self.q = cvxpy.Parameter(k), cvxpy.Parameter(k, nonneg=True)
+        self.best = cvxpy.Parameter(k)
+        self.q = cvxpy.Parameter(k, nonneg=True)
         self.pooled = cvxpy.Parameter((p, p), symmetric=True)
-        self.penalty, self.d = cvxpy.Parameter(nonneg=True), cvxpy.Parameter()
+        self.penalty = cvxpy.Parameter(nonneg=True)
+        self.d = cvxpy.Parameter()
         residual = np.eye(p) - self.P
         errors = [cvxpy.sum(cvxpy.multiply(matrix, residual)) for matrix in self.matrices]
         total = cvxpy.sum(cvxpy.multiply(self.pooled, residual))
@@ -59,7 +61,9 @@ class Relaxation:
         for parameter, matrix in zip(self.matrices, matrices, strict=True):
             parameter.value = matrix
         self.pooled.value = np.tensordot(q, matrices, axes=1)
-        self.best.value, self.penalty.value, self.d.value = np.array(best), penalty, d
+        self.best.value = np.array(best)
+        self.penalty.value = penalty
+        self.d.value = d
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", message="Solution may be inaccurate")
             try:

@@ -213,11 +213,11 @@ class AllowedDirections:
         roundings = []
         for deviations in exact.deviations:
             length = mp.norm(mp.matrix(deviations))
-            turned = 2 * angle * length**2
+            turn_rounding = 2 * angle * length**2
             roundings.append(
                 mp.matrix(
                     [
-                        [unit * a * b + turned + (angle * distance) ** 2 for a in deviations]
+                        [unit * a * b + turn_rounding + (angle * distance) ** 2 for a in deviations]
                         for b in deviations
                     ]
                 )
@@ -286,8 +286,8 @@ def _most_equal_directions(exact: ExactMoments, basis: Any, n_directions: int) -
     first, second = (to_mp_matrix(covariance) for covariance in exact.covariances)
     values, vectors = mp.eigsy(basis.T * (first - second) * basis)
     order = sorted(range(len(values)), key=lambda i: abs(values[i]))[:n_directions]
-    chosen = mp.matrix(basis.cols, n_directions)
+    selection = mp.matrix(basis.cols, n_directions)
     for j, i in enumerate(order):
         for row in range(basis.cols):
-            chosen[row, j] = vectors[row, i]
-    return basis * chosen
+            selection[row, j] = vectors[row, i]
+    return basis * selection

@@ -84,7 +84,10 @@ class FarGroupsCase:
         ------
         FairspanError
         """
-        model, X, y, groups = fs.FairPCA(**self.settings), self.X, None, self.groups
+        model = fs.FairPCA(**self.settings)
+        X = self.X
+        y = None
+        groups = self.groups
         if self.kind.startswith("uncorrelated"):
             X = pd.DataFrame(np.column_stack([X, self.z])).rename(columns=str)
             groups = pd.Series(groups, index=X.index)
@@ -151,7 +154,8 @@ def draw_case(rng: np.random.Generator) -> FarGroupsCase:
     needs_two_groups = kind in ("tolerance", "covariance parity")
     k = 2 if needs_two_groups else int(rng.integers(2, 6))
     size = float(10.0 ** rng.uniform(0, 16))
-    X, z = rng.standard_normal((n, p)), rng.standard_normal(n)
+    X = rng.standard_normal((n, p))
+    z = rng.standard_normal(n)
     X *= rng.uniform(0.5, 3, p)
     groups = np.array(list("abcde"))[np.arange(n) % k]
     second = rng.integers(0, 2, n)
@@ -277,8 +281,8 @@ def _axes_of_differences(means: np.ndarray, deviations: np.ndarray) -> list[np.n
     for i, j in pairs:
         if cluster[i] == cluster[j]:
             continue
-        joined, removed = cluster[i], cluster[j]
-        cluster = [joined if label == removed else label for label in cluster]
+        larger, smaller = cluster[i], cluster[j]
+        cluster = [larger if label == smaller else label for label in cluster]
         axis = means[i] - means[j]
         for _ in range(3):
             for other in axes:

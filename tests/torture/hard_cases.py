@@ -87,41 +87,41 @@ def draw_plain(rng: np.random.Generator, *, max_groups: int = 3, without: tuple[
 
 @hard_case
 def nothing_special(rng):
-    rows, groups, d, chosen = draw_plain(rng)
-    return Case(d, chosen, rows, groups)
+    rows, groups, d, criterion = draw_plain(rng)
+    return Case(d, criterion, rows, groups)
 
 
 @hard_case
 def columns_far_from_zero(rng):
-    rows, groups, d, chosen = draw_plain(rng)
+    rows, groups, d, criterion = draw_plain(rng)
     offsets = 10.0 ** rng.integers(0, 13, rows.shape[1])
-    return Case(d, chosen, rows + offsets, groups, center=str(rng.choice(["global", "group"])))
+    return Case(d, criterion, rows + offsets, groups, center=str(rng.choice(["global", "group"])))
 
 
 @hard_case
 def far_from_zero_about_the_origin(rng):
-    rows, groups, d, chosen = draw_plain(rng)
+    rows, groups, d, criterion = draw_plain(rng)
     offsets = 10.0 ** rng.integers(0, 13) * rng.choice([-1.0, 1.0], rows.shape[1])
-    return Case(d, chosen, rows + offsets, groups, center="none")
+    return Case(d, criterion, rows + offsets, groups, center="none")
 
 
 @hard_case
 def columns_of_all_sizes(rng):
-    rows, groups, d, chosen = draw_plain(rng, without=("robust_error_gap",))
-    return Case(d, chosen, rows * 10.0 ** rng.uniform(-74, 73, rows.shape[1]), groups)
+    rows, groups, d, criterion = draw_plain(rng, without=("robust_error_gap",))
+    return Case(d, criterion, rows * 10.0 ** rng.uniform(-74, 73, rows.shape[1]), groups)
 
 
 @hard_case
 def all_rows_tiny_or_large(rng):
-    rows, groups, d, chosen = draw_plain(rng, without=("robust_error_gap",))
-    return Case(d, chosen, rows * 10.0 ** float(rng.choice([-74, -60, -40, 40, 60, 73])), groups)
+    rows, groups, d, criterion = draw_plain(rng, without=("robust_error_gap",))
+    return Case(d, criterion, rows * 10.0 ** float(rng.choice([-74, -60, -40, 40, 60, 73])), groups)
 
 
 @hard_case
 def subnormal_numbers(rng):
-    rows, groups, d, chosen = draw_plain(rng, without=("robust_error_gap",))
+    rows, groups, d, criterion = draw_plain(rng, without=("robust_error_gap",))
     tiny = np.round(8 * rows) * 5e-324 * 2.0 ** rng.integers(0, 40)
-    return Case(d, chosen, np.where(rng.random(rows.shape) < 0.5, tiny, rows), groups)
+    return Case(d, criterion, np.where(rng.random(rows.shape) < 0.5, tiny, rows), groups)
 
 
 def _change_axes(rng: np.random.Generator, matrices: FloatArray) -> FloatArray:
@@ -145,15 +145,16 @@ def two_groups_with_a_tie_at_the_optimum(rng):
     first = rng.integers(0, 4, p).astype(float)
     second = first[::-1] if rng.random() < 0.5 else rng.permutation(first)
     matrices = _change_axes(rng, np.array([np.diag(first), np.diag(second)]))
-    chosen = draw_criterion(rng, 2, without=("disparity", "nash_welfare"))
+    criterion = draw_criterion(rng, 2, without=("disparity", "nash_welfare"))
     shares = None if rng.random() < 0.5 else _draw_shares(rng, 2)
-    return Case(int(rng.integers(1, p)), chosen, matrices=matrices, shares=shares)
+    return Case(int(rng.integers(1, p)), criterion, matrices=matrices, shares=shares)
 
 
 @hard_case
 def ties_of_every_multiplicity(rng):
     # All groups share multiples of the identity on blocks; each group adds one direction.
-    k, p = draw_n_groups(rng), int(rng.integers(3, 7))
+    k = draw_n_groups(rng)
+    p = int(rng.integers(3, 7))
     size = int(rng.integers(2, p + 1))
     base = np.diag([1.0] * size + [float(x) for x in rng.integers(0, 3, p - size)])
     matrices = []
@@ -161,8 +162,8 @@ def ties_of_every_multiplicity(rng):
         extra = np.zeros((p, p))
         extra[g % p, g % p] = float(rng.integers(0, 3))
         matrices.append(base + extra)
-    chosen = draw_criterion(rng, k, without=("disparity", "nash_welfare"))
-    return Case(int(rng.integers(1, p)), chosen, matrices=_change_axes(rng, np.array(matrices)))
+    criterion = draw_criterion(rng, k, without=("disparity", "nash_welfare"))
+    return Case(int(rng.integers(1, p)), criterion, matrices=_change_axes(rng, np.array(matrices)))
 
 
 @hard_case
@@ -175,25 +176,26 @@ def small_integers(rng):
 
 @hard_case
 def one_row_beside_ten_million(rng):
-    rows, groups, d, chosen = draw_plain(rng, without=("nash_welfare",))
+    rows, groups, d, criterion = draw_plain(rng, without=("nash_welfare",))
     few = groups.index("g01") + 1
     kept_rows = [i for i, label in enumerate(groups) if label != "g01" or i < few]
-    rows, groups = rows[kept_rows], [groups[i] for i in kept_rows]
+    rows = rows[kept_rows]
+    groups = [groups[i] for i in kept_rows]
     weights = np.where(np.array(groups) == "g01", 1.0, 1e7)
-    return Case(d, chosen, rows, groups, weights)
+    return Case(d, criterion, rows, groups, weights)
 
 
 @hard_case
 def all_dimensions(rng):
-    rows, groups, _, chosen = draw_plain(rng)
+    rows, groups, _, criterion = draw_plain(rng)
     rows = rows * 10.0 ** rng.integers(-6, 7, rows.shape[1])
     return Case(
         rows.shape[1],
-        chosen,
+        criterion,
         rows,
         groups,
         may_be_refused=False,
-        must_be_optimal=chosen.name != "robust_error_gap",
+        must_be_optimal=criterion.name != "robust_error_gap",
     )
 
 
@@ -248,8 +250,8 @@ def identical_groups(rng):
 
 @hard_case
 def rows_of_sixteen_bits(rng):
-    rows, groups, d, chosen = draw_plain(rng)
-    return Case(d, chosen, (rows * 10.0 ** rng.integers(-3, 4)).astype(np.float16), groups)
+    rows, groups, d, criterion = draw_plain(rng)
+    return Case(d, criterion, (rows * 10.0 ** rng.integers(-3, 4)).astype(np.float16), groups)
 
 
 @hard_case
@@ -262,11 +264,11 @@ def duplicated_rows(rng):
 
 @hard_case
 def constant_columns(rng):
-    rows, groups, d, chosen = draw_plain(rng)
+    rows, groups, d, criterion = draw_plain(rng)
     is_constant = rng.random(rows.shape[1]) < 0.5
     rows = np.where(is_constant, rng.choice([0.0, 1.0, 0.1, 1e8], rows.shape[1]), rows)
     center = str(rng.choice(["global", "group"]))
-    return Case(d, chosen, rows, groups, center=center, scale=bool(rng.random() < 0.3))
+    return Case(d, criterion, rows, groups, center=center, scale=bool(rng.random() < 0.3))
 
 
 def _draw_with_huge_column(rng: np.random.Generator, k: int) -> Case:
@@ -333,7 +335,8 @@ def errors_just_within_a_tolerance(rng):
 
 @hard_case
 def means_far_apart_with_mean_parity(rng):
-    k, p = draw_n_groups(rng), int(rng.integers(3, 6))
+    k = draw_n_groups(rng)
+    p = int(rng.integers(3, 6))
     d = int(rng.integers(1, p - k + 2))
     n_each = p + 3
     distance = 10.0 ** rng.integers(3, 8)
@@ -341,10 +344,10 @@ def means_far_apart_with_mean_parity(rng):
     if rng.random() < 0.3:
         means[:, k - 1 :] = 0
     rows = draw_rows(rng, k, p, n_each) + means.repeat(n_each, axis=0)
-    chosen = draw_criterion(rng, k, without=("robust_error_gap",))
+    criterion = draw_criterion(rng, k, without=("robust_error_gap",))
     return Case(
         d,
-        chosen,
+        criterion,
         rows,
         repeat_labels(k, n_each),
         restriction=fs.MeanParity(),
@@ -354,14 +357,15 @@ def means_far_apart_with_mean_parity(rng):
 
 @hard_case
 def mean_parity(rng):
-    k, p = draw_n_groups(rng), int(rng.integers(3, 6))
+    k = draw_n_groups(rng)
+    p = int(rng.integers(3, 6))
     d = int(rng.integers(1, p - k + 2))
     n_each = p + 3
     rows = draw_rows(rng, k, p, n_each) * 10.0 ** rng.integers(-3, 4)
-    chosen = draw_criterion(rng, k, without=("robust_error_gap",))
+    criterion = draw_criterion(rng, k, without=("robust_error_gap",))
     return Case(
         d,
-        chosen,
+        criterion,
         rows,
         repeat_labels(k, n_each),
         restriction=fs.MeanParity(),
@@ -371,14 +375,15 @@ def mean_parity(rng):
 
 @hard_case
 def mean_parity_far_from_zero(rng):
-    k, p = draw_n_groups(rng), int(rng.integers(3, 6))
+    k = draw_n_groups(rng)
+    p = int(rng.integers(3, 6))
     d = int(rng.integers(1, p - k + 2))
     n_each = p + 3
     rows = draw_rows(rng, k, p, n_each) + 10.0 ** rng.integers(5, 13) * rng.standard_normal(p)
-    chosen = draw_criterion(rng, k, without=("robust_error_gap",))
+    criterion = draw_criterion(rng, k, without=("robust_error_gap",))
     return Case(
         d,
-        chosen,
+        criterion,
         rows,
         repeat_labels(k, n_each),
         restriction=fs.MeanParity(),
@@ -389,7 +394,8 @@ def mean_parity_far_from_zero(rng):
 @hard_case
 def mean_parity_with_a_tolerance(rng):
     p = int(rng.integers(2, 5))
-    n_each, distance = p + 3, 10.0 ** rng.integers(-2, 5)
+    n_each = p + 3
+    distance = 10.0 ** rng.integers(-2, 5)
     rows = draw_rows(rng, 2, p, n_each)
     rows[:n_each] += distance * rng.standard_normal(p)
     parity = fs.MeanParity(float(10.0 ** rng.integers(-6, 2)))
@@ -403,39 +409,39 @@ def covariance_parity(rng):
     d = int(rng.integers(1, p - 1))
     parity = fs.CovarianceParity(int(rng.integers(d, p)))
     rows = draw_rows(rng, 2, p, p + 3)
-    chosen = draw_criterion(rng, 2, without=("robust_error_gap",))
+    criterion = draw_criterion(rng, 2, without=("robust_error_gap",))
     return Case(
-        d, chosen, rows, repeat_labels(2, p + 3), restriction=parity, center=_draw_center(rng)
+        d, criterion, rows, repeat_labels(2, p + 3), restriction=parity, center=_draw_center(rng)
     )
 
 
 @hard_case
 def soft_projections(rng):
     k, p = int(rng.integers(3, 5)), int(rng.integers(3, 5))
-    chosen = draw_criterion(rng, k, without=("robust_error_gap",))
+    criterion = draw_criterion(rng, k, without=("robust_error_gap",))
     d = int(rng.integers(1, p))
     if rng.random() < 0.5:
         vectors = rng.integers(-3, 4, (k, p)).astype(float)
         matrices = np.einsum("gi,gj->gij", vectors, vectors)
-        return Case(d, chosen, matrices=matrices, allow_extra=True)
+        return Case(d, criterion, matrices=matrices, allow_extra=True)
     rows = draw_rows(rng, k, p, 3)
     rows[:, 0] *= 10.0 ** rng.integers(0, 5)
-    return Case(d, chosen, rows, repeat_labels(k, 3), allow_extra=True)
+    return Case(d, criterion, rows, repeat_labels(k, 3), allow_extra=True)
 
 
 @hard_case
 def every_center(rng):
-    rows, groups, d, chosen = draw_plain(rng)
+    rows, groups, d, criterion = draw_plain(rng)
     distance = np.array([float(g[1:]) for g in groups])[:, None] * 10.0 ** rng.integers(0, 5)
-    return Case(d, chosen, rows + distance, groups, center=_draw_center(rng))
+    return Case(d, criterion, rows + distance, groups, center=_draw_center(rng))
 
 
 @hard_case
 def columns_divided_by_their_deviation(rng):
-    rows, groups, d, chosen = draw_plain(rng)
+    rows, groups, d, criterion = draw_plain(rng)
     sizes, offsets = 10.0 ** rng.uniform(-60, 60, (2, rows.shape[1]))
     rows = sizes * rows + (sizes * 1e3 if rng.random() < 0.5 else np.minimum(offsets, sizes))
-    return Case(d, chosen, rows, groups, center=_draw_center(rng), scale=True)
+    return Case(d, criterion, rows, groups, center=_draw_center(rng), scale=True)
 
 
 @hard_case
@@ -451,8 +457,8 @@ def groups_on_axes_of_their_own(rng):
     k = int(rng.integers(2, 5))
     variances = rng.integers(1, 5, k).astype(float)
     matrices = np.array([v * np.diag(axis) for v, axis in zip(variances, np.eye(k), strict=True)])
-    chosen = draw_criterion(rng, k, without=("disparity", "nash_welfare"))
-    return Case(int(rng.integers(1, k)), chosen, matrices=matrices)
+    criterion = draw_criterion(rng, k, without=("disparity", "nash_welfare"))
+    return Case(int(rng.integers(1, k)), criterion, matrices=matrices)
 
 
 @hard_case
@@ -473,10 +479,10 @@ def groups_of_very_different_size(rng):
 
 @hard_case
 def weights_of_all_sizes(rng):
-    rows, groups, d, chosen = draw_plain(rng)
+    rows, groups, d, criterion = draw_plain(rng)
     by_group = dict(zip(make_labels(4), 10.0 ** rng.uniform(-12, 12, 4), strict=True))
     weights = np.array([by_group[label] for label in groups])
-    return Case(d, chosen, rows, groups, weights)
+    return Case(d, criterion, rows, groups, weights)
 
 
 @hard_case
@@ -489,6 +495,6 @@ def eigenvalues_in_a_ladder(rng):
     for _ in range(k):
         order = sizes if rng.random() < 0.5 else rng.permutation(sizes)
         matrices.append(np.diag(order * rng.integers(1, 4, p)))
-    turned = _change_axes(rng, np.array(matrices))
-    chosen = draw_criterion(rng, k, without=("disparity", "robust_error_gap"))
-    return Case(int(rng.integers(1, p)), chosen, matrices=turned)
+    rotated = _change_axes(rng, np.array(matrices))
+    criterion = draw_criterion(rng, k, without=("disparity", "robust_error_gap"))
+    return Case(int(rng.integers(1, p)), criterion, matrices=rotated)

@@ -97,7 +97,7 @@ def smallest_eigenspace(matrix: Any, d: int) -> tuple[Any, Any]:
 
 
 def orthogonal_complement(vectors: list[Any], p: int) -> Any:
-    """Return orthonormal columns that span what is orthogonal to all vectors."""
+    """Return an orthonormal basis of the orthogonal complement of the vectors."""
     basis: list[Any] = []
     for vector in vectors:
         length = mp.norm(vector)

@@ -135,19 +135,19 @@ def judge_case(case: Case, model: Any) -> Judgment:
 
 def _collect_evidence(case: Case, model: Any, exact: ExactMoments) -> _Evidence:
     solution = model.solution_
-    allowed = AllowedDirections(exact)
+    directions = AllowedDirections(exact)
     components = mp.matrix(model.components_.tolist())
     residual = _residual_projector(case, exact, components)
-    _check_restriction(case, exact, allowed, components)
+    _check_restriction(case, exact, directions, components)
 
     errors = [trace(residual * matrix * residual) for matrix in exact.matrices]
-    error_rounding = [trace_rounding(residual, rounding) for rounding in allowed.entry_rounding]
+    error_rounding = [trace_rounding(residual, rounding) for rounding in directions.entry_rounding]
     best, best_rounding = _best_errors(exact, case.n_components, case.criterion)
     criterion = ExactCriterion(case.criterion, case, exact, best)
     value = Rounded(
         criterion.value(errors), criterion.value_rounding(errors, error_rounding, best_rounding)
     )
-    weight_bound = WeightBound(criterion, exact, allowed, case.n_components)
+    weight_bound = WeightBound(criterion, exact, directions, case.n_components)
     bound = weight_bound.bound(solution, best_rounding)
     unconditional = criterion.unconditional_bound()
     if unconditional is not None and unconditional > bound.value:
@@ -157,16 +157,16 @@ def _collect_evidence(case: Case, model: Any, exact: ExactMoments) -> _Evidence:
     free_errors = [
         (error - fixed) / divisor
         for error, fixed, divisor in zip(
-            errors, allowed.fixed_errors, criterion.divisors, strict=True
+            errors, directions.fixed_errors, criterion.divisors, strict=True
         )
     ]
     fixed_rounding = mpf(0)
-    if allowed.is_restricted:
-        fixed = [f / t for f, t in zip(allowed.fixed_errors, criterion.divisors, strict=True)]
+    if directions.is_restricted:
+        fixed = [f / t for f, t in zip(directions.fixed_errors, criterion.divisors, strict=True)]
         fixed_rounding = 64 * EPSILON * criterion.average(fixed)
     scale = criterion.scale(errors)
     measures_variance = criterion.is_nash or criterion.name == "least_variance"
-    if allowed.is_restricted and not measures_variance:
+    if directions.is_restricted and not measures_variance:
         scale = min(scale, max(free_errors))
     resolution = mpf(float(solution.resolution))
     violation = mpf(0)
@@ -183,25 +183,27 @@ def _collect_evidence(case: Case, model: Any, exact: ExactMoments) -> _Evidence:
         lower_bound=mpf(float(solution.lower_bound)),
         resolution=resolution,
         fixed_rounding=fixed_rounding,
-        storage_rounding=criterion.value_rounding(errors, _storage_errors(exact, allowed), zeros),
+        storage_rounding=criterion.value_rounding(
+            errors, _storage_errors(exact, directions), zeros
+        ),
         violation=violation,
         leverage=weight_bound.leverage,
         scale=scale,
-        size=_error_size(criterion, allowed, max(free_errors), resolution),
-        least_error=max(free_errors) if allowed.is_restricted else scale,
+        size=_error_size(criterion, directions, max(free_errors), resolution),
+        least_error=max(free_errors) if directions.is_restricted else scale,
         p=exact.p,
     )
 
 
 def _error_size(
-    criterion: ExactCriterion, allowed: AllowedDirections, largest_error: Any, resolution: Any
+    criterion: ExactCriterion, directions: AllowedDirections, largest_error: Any, resolution: Any
 ) -> Any:
     """Return the largest error, or the largest variance where errors are below the resolution."""
     if criterion.is_nash:
         return mpf(1)
     if largest_error > resolution:
         return largest_error
-    variances = [trace(matrix) for matrix in allowed.matrices]
+    variances = [trace(matrix) for matrix in directions.matrices]
     return max(v / t for v, t in zip(variances, criterion.divisors, strict=True))
 
 
@@ -289,7 +291,7 @@ def _residual_projector(case: Case, exact: ExactMoments, components: Any) -> Any
     return residual
 
 
-def _storage_errors(exact: ExactMoments, allowed: AllowedDirections) -> list[Any]:
+def _storage_errors(exact: ExactMoments, directions: AllowedDirections) -> list[Any]:
     """Return the error of each group that rounding the components to float64 adds.
 
     It grows with the square of an angle. Errors are not stationary in directions that a restriction
@@ -297,9 +299,9 @@ def _storage_errors(exact: ExactMoments, allowed: AllowedDirections) -> list[Any
     """
     angle = exact.p * mpf(EPSILON)
     errors = []
-    for matrix, inner in zip(exact.matrices, allowed.matrices, strict=True):
+    for matrix, inner in zip(exact.matrices, directions.matrices, strict=True):
         error = 16 * angle**2 * trace(matrix)
-        if allowed.is_restricted:
+        if directions.is_restricted:
             error += 4 * angle * mp.sqrt(trace(matrix) * trace(inner))
         errors.append(error)
     return errors
@@ -335,13 +337,13 @@ def _check_scale(case: Case, model: Any, exact: ExactMoments) -> None:
         )
         variance = to_mpf(scatter / total)
         mean_rounding = EPSILON * exact.largest[j]
-        allowed = mpf("1e-12") + 8 * mean_rounding**2 + 8 * mean_rounding
-        if variance > 0 and abs(variance - 1) > allowed:
+        limit = mpf("1e-12") + 8 * mean_rounding**2 + 8 * mean_rounding
+        if variance > 0 and abs(variance - 1) > limit:
             raise WrongAnswer(f"scaled column {j} has variance {float(variance)}")
 
 
 def _check_restriction(
-    case: Case, exact: ExactMoments, allowed: AllowedDirections, components: Any
+    case: Case, exact: ExactMoments, directions: AllowedDirections, components: Any
 ) -> None:
     """Raise WrongAnswer where the components violate the restriction."""
     restriction = case.restriction
@@ -351,12 +353,12 @@ def _check_restriction(
     limit = mpf(0)
     if restriction.name == "mean_parity":
         limit = mpf(float(restriction.tolerance or 0))
-    for difference in allowed.mean_differences:
+    for difference in directions.mean_differences:
         distance = mp.norm(components * difference)
         rounding = mpf("1e-12") * mp.norm(difference) + 16 * EPSILON * largest
         if distance > limit * (1 + mpf("1e-9")) + rounding:
             raise WrongAnswer(f"means differ by {mp.nstr(distance, 5)} along the components")
-    if allowed.is_restricted:
-        outside = components - components * allowed.basis * allowed.basis.T
+    if directions.is_restricted:
+        outside = components - components * directions.basis * directions.basis.T
         if mp.norm(outside) > mpf("1e-8"):
             raise WrongAnswer(f"components leave the directions by {mp.nstr(mp.norm(outside), 3)}")

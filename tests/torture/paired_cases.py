@@ -48,19 +48,19 @@ class PairedCase:
 
     @property
     def moments(self) -> GroupMoments:
-        """Moments of joined tables with these cross-covariances."""
+        """Moments of two tables side by side with these cross-covariances."""
         k, p, q = self.matrices.shape
-        # Large enough on the diagonal, so that the joined matrix is positive semidefinite.
+        # Large enough on the diagonal, so that the matrix of both tables is positive semidefinite.
         norms = np.linalg.norm(self.matrices, ord=2, axis=(1, 2))
-        joined = np.zeros((k, p + q, p + q))
-        joined[:, :p, p:] = self.matrices
-        joined[:, p:, :p] = self.matrices.transpose(0, 2, 1)
-        joined += (1.01 * norms + np.finfo(float).tiny)[:, None, None] * np.eye(p + q)
+        scatters = np.zeros((k, p + q, p + q))
+        scatters[:, :p, p:] = self.matrices
+        scatters[:, p:, :p] = self.matrices.transpose(0, 2, 1)
+        scatters += (1.01 * norms + np.finfo(float).tiny)[:, None, None] * np.eye(p + q)
         means = np.zeros((k, p + q))
         if self.is_restricted:
             means[0, 0] = 1.0
             means[0, p] = 1.0
-        return GroupMoments.from_covariances(joined, means, self.weights)
+        return GroupMoments.from_covariances(scatters, means, self.weights)
 
     def fit(self) -> FairPLS:
         """Fit about the means of the groups, which does not change these covariances."""
@@ -166,10 +166,10 @@ def judge(case: PairedCase, model: FairPLS) -> None:
         exact = [mpmath.matrix(C.tolist()) for C in case.matrices]
         U = mpmath.matrix(model.x_weights_.tolist())
         V = mpmath.matrix(model.y_weights_.tolist())
-        kept = [_trace(U.T * C * V) for C in exact]
+        captured = [_trace(U.T * C * V) for C in exact]
         best = [largest_sum(C, case.n_components) for C in exact]
         shares = [mpmath.mpf(w) / mpmath.fsum(case.weights.tolist()) for w in case.weights.tolist()]
-        objective = _value(case.criterion, kept, best, shares)
+        objective = _value(case.criterion, captured, best, shares)
         bound = _bound(case, certificate.weights, exact, best, shares)
         objective_error = float(abs(objective - certificate.objective))
         if objective_error > resolution:
@@ -185,15 +185,15 @@ def judge(case: PairedCase, model: FairPLS) -> None:
         tol = certificate.assessment.tol
         # The logarithms of Nash welfare have no unit, so its tolerance is absolute.
         unit = 1.0 if case.criterion == "nash_welfare" else abs(float(objective))
-        allowed = max(tol * unit, resolution)
-        if certificate.status == "optimal" and gap > 1.01 * allowed + resolution:
-            raise WrongAnswer(f"called optimal: gap {gap:.1e}, allowed {allowed:.1e}, {case}")
+        tolerance = max(tol * unit, resolution)
+        if certificate.status == "optimal" and gap > 1.01 * tolerance + resolution:
+            raise WrongAnswer(f"called optimal: gap {gap:.1e}, allowed {tolerance:.1e}, {case}")
         scale = float(max(best))
-        for name, exact_figures, claimed in (
-            ("kept", kept, certificate.figures.kept),
+        for name, exact_figures, figures in (
+            ("kept", captured, certificate.figures.kept),
             ("best", best, certificate.figures.best),
         ):
-            differences = [abs(a - b) for a, b in zip(exact_figures, claimed.tolist(), strict=True)]
+            differences = [abs(a - b) for a, b in zip(exact_figures, figures.tolist(), strict=True)]
             error = max(float(difference) for difference in differences)
             if error > 1e-11 * scale:
                 raise WrongAnswer(f"{name} off: by {error:.1e} of {scale:.1e}, {case}")
@@ -208,15 +208,15 @@ def largest_sum(matrix: Any, d: int) -> Any:
     return mpmath.fsum(values[-d:])
 
 
-def _value(criterion: str, kept: list[Any], best: list[Any], shares: list[Any]) -> Any:
+def _value(criterion: str, captured: list[Any], best: list[Any], shares: list[Any]) -> Any:
     import mpmath
 
     if criterion == "total_covariance":
-        return -mpmath.fsum(q * c for q, c in zip(shares, kept, strict=True))
+        return -mpmath.fsum(q * c for q, c in zip(shares, captured, strict=True))
     if criterion == "nash_welfare":
-        return -mpmath.fsum(map(mpmath.log, kept)) / len(kept)
+        return -mpmath.fsum(map(mpmath.log, captured)) / len(captured)
     relative = criterion == "minimax_relative_loss"
-    return max((b - c) / (b if relative else 1) for b, c in zip(best, kept, strict=True))
+    return max((b - c) / (b if relative else 1) for b, c in zip(best, captured, strict=True))
 
 
 def _bound(

@@ -44,11 +44,11 @@ def reorder_rows(rng: np.random.Generator, case: Case) -> EquivalentCase:
 def rename_groups(rng: np.random.Generator, case: Case) -> EquivalentCase:
     labels = sorted(set(case.groups))
     names = dict(zip(labels, [labels[i] for i in rng.permutation(len(labels))], strict=True))
-    chosen = case.criterion
-    if chosen.name == "disparity":
-        chosen = replace(chosen, protected=names[chosen.protected])
+    criterion = case.criterion
+    if criterion.name == "disparity":
+        criterion = replace(criterion, protected=names[criterion.protected])
     return EquivalentCase(
-        replace(case, groups=[names[label] for label in case.groups], criterion=chosen)
+        replace(case, groups=[names[label] for label in case.groups], criterion=criterion)
     )
 
 
@@ -60,18 +60,18 @@ def rotate_features(rng: np.random.Generator, case: Case) -> EquivalentCase:
 
 def permute_features(rng: np.random.Generator, case: Case) -> EquivalentCase:
     p = _rows(case).shape[1]
-    turned = _rows(case)[:, rng.permutation(p)] * rng.choice([-1.0, 1.0], p)
-    return EquivalentCase(_with_rows(case, turned, case.groups))
+    permuted = _rows(case)[:, rng.permutation(p)] * rng.choice([-1.0, 1.0], p)
+    return EquivalentCase(_with_rows(case, permuted, case.groups))
 
 
 def scale_features(rng: np.random.Generator, case: Case) -> EquivalentCase:
     factor = 2.0 ** int(rng.integers(-40, 41))
-    chosen = case.criterion
-    if chosen.name == "robust_error_gap":
-        chosen = replace(chosen, radius=chosen.radius * factor**2)
-    elif chosen.name == "equal_error":
-        chosen = replace(chosen, tolerance=chosen.tolerance * factor**2)
-    scaled = replace(_with_rows(case, factor * _rows(case), case.groups), criterion=chosen)
+    criterion = case.criterion
+    if criterion.name == "robust_error_gap":
+        criterion = replace(criterion, radius=criterion.radius * factor**2)
+    elif criterion.name == "equal_error":
+        criterion = replace(criterion, tolerance=criterion.tolerance * factor**2)
+    scaled = replace(_with_rows(case, factor * _rows(case), case.groups), criterion=criterion)
     return EquivalentCase(scaled, factor**2)
 
 
@@ -99,8 +99,8 @@ CHANGES: dict[str, Callable[[np.random.Generator, Case], Any]] = {
 def draw_pair(rng: np.random.Generator, change: str) -> tuple[Case, EquivalentCase]:
     """Draw a case and the same case after a change."""
     case = _KINDS[int(rng.integers(len(_KINDS)))](rng)
-    changed = CHANGES[change](rng, case)
-    return changed if isinstance(changed, tuple) else (case, changed)
+    twin = CHANGES[change](rng, case)
+    return twin if isinstance(twin, tuple) else (case, twin)
 
 
 def find_disagreement(first: Any, second: Any, case: Case, twin: EquivalentCase) -> float:
@@ -119,20 +119,20 @@ def find_disagreement(first: Any, second: Any, case: Case, twin: EquivalentCase)
         other_bound = other.lower_bound + shift
         other_value = other.objective + shift
         spacing = 4 * EPSILON * (abs(shift) + abs(other.objective))
-        allowed = rounding + other_rounding + spacing
+        tolerance = rounding + other_rounding + spacing
     else:
         # Shares of variances have no unit.
         factor = 1.0 if is_relative(case.criterion) else twin.factor
         other_bound = other.lower_bound / factor
         other_value = other.objective / factor
         spacing = 4 * EPSILON * (abs(one.objective) + abs(other_value))
-        allowed = rounding + other_rounding / factor + spacing
+        tolerance = rounding + other_rounding / factor + spacing
     # Errors that differ within the tolerance make a total below that of equal ones.
     value = one.objective + _decrease_by_violation(one, other, second, case.tol)
     other_decrease = _decrease_by_violation(other, one, first, case.tol)
     other_value += other_decrease / twin.factor
     excess = max(one.lower_bound - other_value, other_bound - value)
-    return float(excess - allowed) if excess > allowed else 0.0
+    return float(excess - tolerance) if excess > tolerance else 0.0
 
 
 def is_relative(criterion: Any) -> bool:
@@ -166,8 +166,8 @@ def _draw_nearly_identical(rng: np.random.Generator) -> Case:
     shared = draw_rows(rng, 1, p, n_each)
     noise_size = 10.0 ** -int(rng.choice([4, 6, 8, 8, 8, 10, 12]))
     rows = np.vstack([shared + noise_size * rng.standard_normal((n_each, p)) for _ in range(k)])
-    chosen = fs.EqualError() if k == 2 and rng.random() < 0.5 else draw_criterion(rng, k)
-    return Case(d, chosen, rows, repeat_labels(k, n_each))
+    criterion = fs.EqualError() if k == 2 and rng.random() < 0.5 else draw_criterion(rng, k)
+    return Case(d, criterion, rows, repeat_labels(k, n_each))
 
 
 def _draw_huge_column(rng: np.random.Generator) -> Case:
@@ -202,7 +202,8 @@ _KINDS = (
 
 
 def _draw_shape(rng: np.random.Generator) -> tuple[int, int, int]:
-    k, p = draw_n_groups(rng, 4), int(rng.integers(2, 5))
+    k = draw_n_groups(rng, 4)
+    p = int(rng.integers(2, 5))
     return k, p, int(rng.integers(1, p))
 
 

@@ -108,16 +108,16 @@ def judge(problem: RowProblem, model: fs.FairPCA, *, extra_rounding: float = 0.0
     solution = model.solution_
     errors = reference_errors(problem, model)
     value, value_rounding = reference_value(problem, errors)
-    allowed = solution.resolution + value_rounding + _moment_rounding(problem, errors)
-    allowed += extra_rounding
-    allowed *= 1 + 2 * getattr(problem.settings["criterion"], "penalty", 0.0)
-    allowed += _SUM_ACCURACY * abs(value)
-    if abs(value - solution.objective) > allowed:
+    tolerance = solution.resolution + value_rounding + _moment_rounding(problem, errors)
+    tolerance += extra_rounding
+    tolerance *= 1 + 2 * getattr(problem.settings["criterion"], "penalty", 0.0)
+    tolerance += _SUM_ACCURACY * abs(value)
+    if abs(value - solution.objective) > tolerance:
         raise WrongAnswer(
-            f"objective: {solution.objective:.12g} claimed, {value:.12g} real, {allowed:.1e} "
+            f"objective: {solution.objective:.12g} claimed, {value:.12g} real, {tolerance:.1e} "
             f"allowed; {solution!r}"
         )
-    if solution.lower_bound > value + allowed:
+    if solution.lower_bound > value + tolerance:
         raise WrongAnswer(f"bound: {solution.lower_bound:.12g} above {value:.12g}; {solution!r}")
     if not np.isfinite([solution.objective, solution.lower_bound, solution.resolution]).all():
         raise WrongAnswer(f"not finite: {solution!r}, resolution {solution.resolution}")
@@ -126,7 +126,7 @@ def judge(problem: RowProblem, model: fs.FairPCA, *, extra_rounding: float = 0.0
         _check_means(problem, model)
     if isinstance(restriction, fs.Uncorrelated):
         _check_correlations(problem, model)
-        _check_bound_at_random_subspaces(problem, model, allowed)
+        _check_bound_at_random_subspaces(problem, model, tolerance)
 
 
 def _moment_rounding(problem: RowProblem, errors: FloatArray) -> float:
@@ -199,7 +199,7 @@ def forbidden_directions(problem: RowProblem) -> FloatArray:
 
 
 def _check_bound_at_random_subspaces(
-    problem: RowProblem, model: fs.FairPCA, allowed: float
+    problem: RowProblem, model: fs.FairPCA, tolerance: float
 ) -> None:
     """Raise WrongAnswer where a random allowed subspace is better than the lower bound."""
     axes, sizes, _ = np.linalg.svd(forbidden_directions(problem), full_matrices=True)
@@ -215,7 +215,7 @@ def _check_bound_at_random_subspaces(
         basis = free @ np.linalg.qr(noise)[0]
         errors = np.array([np.trace(S) - np.vdot(basis, S @ basis) for S in moments])
         value, rounding = reference_value(problem, np.maximum(errors, 0.0))
-        if lower_bound > value + allowed + rounding + 1e-9 * abs(value):
+        if lower_bound > value + tolerance + rounding + 1e-9 * abs(value):
             raise WrongAnswer(f"bound: {lower_bound:.12g} above {value:.12g}, at random")
 
 
@@ -234,11 +234,13 @@ def check_bounds_agree(
         Difference of the criterion by the way in which the second moments were computed.
     """
     for one, other in ((first.solution_, second.solution_), (second.solution_, first.solution_)):
-        allowed = one.resolution + other.resolution + 1e-11 * abs(other.objective) + extra_rounding
-        if one.lower_bound > other.objective + allowed:
+        tolerance = (
+            one.resolution + other.resolution + 1e-11 * abs(other.objective) + extra_rounding
+        )
+        if one.lower_bound > other.objective + tolerance:
             raise WrongAnswer(
                 f"{names} refute each other: bound {one.lower_bound:.12g}, objective "
-                f"{other.objective:.12g}, {allowed:.1e} allowed; {one!r}, {other!r}"
+                f"{other.objective:.12g}, {tolerance:.1e} allowed; {one!r}, {other!r}"
             )
 
 

@@ -113,7 +113,8 @@ def draw_nearly_dependent(rng: np.random.Generator) -> RowProblem:
 def draw_single_subspace(rng: np.random.Generator) -> RowProblem:
     """Draw a problem with as many components as mean parity leaves, so one subspace is allowed."""
     k = 2 if rng.random() < 0.7 else int(rng.integers(3, 5))
-    p, n_each = int(rng.integers(k, 8)), int(rng.integers(9, 30))
+    p = int(rng.integers(k, 8))
+    n_each = int(rng.integers(9, 30))
     values = rng.standard_normal((k * n_each, p)) * 10.0 ** rng.uniform(-2, 2, p)
     values += (10.0 ** rng.uniform(-1, 3) * rng.standard_normal((k, p))).repeat(n_each, axis=0)
     settings = {"criterion": _draw_criterion(rng, k), "restriction": fs.MeanParity()}
@@ -138,7 +139,8 @@ def draw_with_extra_columns(rng: np.random.Generator) -> RowProblem:
     k, p, n_each = int(rng.integers(1, 4)), int(rng.integers(4, 10)), int(rng.integers(12, 40))
     values = _draw_values(rng, k, n_each, p)
     groups = np.repeat(np.arange(k), n_each)
-    n_extra, within_groups = int(rng.integers(1, 3)), bool(rng.random() < 0.4)
+    n_extra = int(rng.integers(1, 3))
+    within_groups = bool(rng.random() < 0.4)
     extra = rng.standard_normal((k * n_each, n_extra)) * 10.0 ** rng.uniform(-3, 3, n_extra)
     extra[:, 0] += rng.choice([0.0, 1.0, 1e4]) + rng.choice([0.0, 1.0]) * groups
     # Half of the time the features depend strongly on these columns.
@@ -158,7 +160,8 @@ def draw_large_column(rng: np.random.Generator, *, p: int) -> RowProblem:
 
     The first component is this column, so d components are d - 1 components of the others.
     """
-    k, n_each = int(rng.integers(2, 4)), p + int(rng.integers(50, 300))
+    k = int(rng.integers(2, 4))
+    n_each = p + int(rng.integers(50, 300))
     deviations = np.arange(1, p) ** -rng.uniform(0.3, 1)
     parts = [
         (1 + g) * (rng.standard_normal((n_each, p - 1)) * deviations)[:, rng.permutation(p - 1)]
@@ -246,7 +249,8 @@ def _draw_criterion(rng: np.random.Generator, k: int) -> Any:
 
 def _draw_values(rng: np.random.Generator, k: int, n_each: int, p: int) -> FloatArray:
     """Draw rows that are dense, mostly zero, counts, repeated, or of rank three."""
-    n, kind = k * n_each, int(rng.integers(5))
+    n = k * n_each
+    kind = int(rng.integers(5))
     if kind == 0:
         values = rng.standard_normal((n, p)) * np.arange(1, p + 1) ** -rng.uniform(0, 1)
     elif kind == 1:

@@ -50,24 +50,24 @@ def least_value(
         trials = np.concatenate([best[:, None, :], neighbors], axis=1)
         trials /= np.linalg.norm(trials, axis=2, keepdims=True)
         values = evaluate(trials.reshape(-1, 3)).reshape(trials.shape[:2])
-        chosen = values.argmin(axis=1)
-        best = trials[np.arange(len(best)), chosen]
+        best_index = values.argmin(axis=1)
+        best = trials[np.arange(len(best)), best_index]
         # The radius shrinks only where no neighbor is better: the bottom of a fold is long.
-        radius = np.where(chosen[:, None, None] == 0, 0.5 * radius, radius)
+        radius = np.where(best_index[:, None, None] == 0, 0.5 * radius, radius)
     values = evaluate(best)
     return float(values.min()), best[values.argmin()]
 
 
 def _choose_starts(sorted_directions: FloatArray) -> FloatArray:
     """Return the best directions that are not near one that is better."""
-    chosen: list[FloatArray] = []
+    starts: list[FloatArray] = []
     for direction in sorted_directions:
-        cosines = [abs(float(direction @ start)) for start in chosen]
+        cosines = [abs(float(direction @ start)) for start in starts]
         if not cosines or max(cosines) < np.sqrt(1 - _START_DISTANCE**2):
-            chosen.append(direction)
-        if len(chosen) == _MAX_STARTS:
+            starts.append(direction)
+        if len(starts) == _MAX_STARTS:
             break
-    return np.array(chosen)
+    return np.array(starts)
 
 
 def _spread_points(n: int) -> FloatArray:

@@ -84,7 +84,7 @@ class Tally:
 
     @property
     def report(self) -> str:
-        """Description of each cause with its count and its smallest case."""
+        """Return a description of each cause with its count and its smallest case."""
         parts = [f"{len(self.failures)} of {self.examples} examples are wrong."]
         for cause, count in Counter(failure.cause for failure in self.failures).most_common():
             same_cause = [failure for failure in self.failures if failure.cause == cause]

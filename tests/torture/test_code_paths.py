@@ -113,12 +113,12 @@ def check_merged_parts(problem: RowProblem) -> str:
     moments = [
         fs.GroupMoments.from_rows(problem.table[part], problem.groups[part]) for part in parts
     ]
-    merged = problem.unfitted().fit_moments(moments[0] + moments[1] + moments[2])
-    added = problem.unfitted()
+    from_sum = problem.unfitted().fit_moments(moments[0] + moments[1] + moments[2])
+    by_parts = problem.unfitted()
     for part in parts:
-        added.partial_fit(problem.table[part], sensitive_features=problem.groups[part])
+        by_parts.partial_fit(problem.table[part], sensitive_features=problem.groups[part])
     rounding = merge_rounding(problem, float(model.solution_.errors.max()))
-    for other in (merged, added):
+    for other in (from_sum, by_parts):
         judge(problem, other, extra_rounding=rounding)
         check_verification(other, problem.table, problem.groups)
         check_verification(other, problem.moments())
@@ -250,11 +250,11 @@ def test_answers_of_every_code_path_are_right(name, choose_count, record_propert
     sweep = SWEEPS[name]
     tally = Tally()
     for number in range(choose_count(sweep.few, sweep.many)):
-        drawn: list[Any] = []
-        with tally.count_example(number, lambda: drawn[0] if drawn else None):  # noqa: B023
-            drawn.append(sweep.draw(case_generator(name, number)))
+        example: list[Any] = []
+        with tally.count_example(number, lambda: example[0] if example else None):  # noqa: B023
+            example.append(sweep.draw(case_generator(name, number)))
             try:
-                outcome = sweep.check(drawn[0])
+                outcome = sweep.check(example[0])
             except FairspanError:
                 outcome = "refused"
             tally.outcomes[outcome] += 1

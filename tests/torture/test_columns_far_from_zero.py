@@ -97,7 +97,8 @@ class FarProblem:
 
 def draw_special_column(rng: np.random.Generator, groups: FloatArray) -> FloatArray:
     """Draw a column that is constant, nearly constant, a date, or constant within each group."""
-    n, kind = len(groups), int(rng.integers(5))
+    n = len(groups)
+    kind = int(rng.integers(5))
     at = float(rng.choice([-1.0, 1.0]) * 10.0 ** rng.uniform(9, 18))
     if kind == 0:
         return np.full(n, at)
@@ -171,7 +172,8 @@ def draw_problem(rng: np.random.Generator) -> FarProblem:
         values = np.where(is_missing, np.nan, values)
     restriction, needs_total = draw_restriction(rng, k, form)
     if form == "em":
-        restriction, needs_total = None, False
+        restriction = None
+        needs_total = False
     settings: dict[str, Any] = {
         "criterion": fs.TotalError() if needs_total else draw_criterion(rng, k),
         "center": "global" if needs_total else str(rng.choice(["global", "group", "none"])),
@@ -233,7 +235,9 @@ def scaled_rows(case: FarProblem, model: fs.FairPCA) -> FloatArray:
 
 def reference_figures(case: FarProblem, model: fs.FairPCA) -> ReferenceFigures:
     """Compute the figures of the groups from the rows."""
-    rows, weights, center = scaled_rows(case, model), normalized_weights(case), model.center
+    rows = scaled_rows(case, model)
+    weights = normalized_weights(case)
+    center = model.center
     encoder = model.subspace_.encoder.astype(np.longdouble)
     decoder = model.subspace_.decoder.astype(np.longdouble)
     if center == "none":
@@ -309,8 +313,8 @@ def check_restriction(case: FarProblem, model: fs.FairPCA) -> None:
     if getattr(restriction, "tolerance", None):
         distance = float(np.linalg.norm(means[0] - means[-1]))
         smallest = float(np.sqrt(pooled.min()))
-        allowed = restriction.tolerance + _MAX_VIOLATION * max(restriction.tolerance, smallest)
-        if distance > allowed:
+        limit = restriction.tolerance + _MAX_VIOLATION * max(restriction.tolerance, smallest)
+        if distance > limit:
             raise WrongAnswer(
                 f"means: {distance:.3g} apart, at most {restriction.tolerance} allowed"
             )
@@ -368,18 +372,18 @@ def judge(case: FarProblem, model: fs.FairPCA) -> str:
         return str(solution.status)
     figures = reference_figures(case, model)
     value, rounding = reference_value(case.settings["criterion"], figures)
-    allowed = solution.absolute_tol + solution.resolution + rounding + 1e-13 * abs(value)
+    tolerance = solution.absolute_tol + solution.resolution + rounding + 1e-13 * abs(value)
     is_proven = solution.status in ("optimal", "estimated")
     if is_proven:
-        if abs(value - solution.objective) > allowed:
+        if abs(value - solution.objective) > tolerance:
             raise WrongAnswer(
                 f"objective: {solution.objective:.12g} claimed, {value:.12g} real, "
-                f"{allowed:.1e} allowed; {solution!r}"
+                f"{tolerance:.1e} allowed; {solution!r}"
             )
         check_restriction(case, model)
     # Components that violate a restriction by rounding may be below the bound of all that meet it.
     meets_restriction = "restriction" not in case.settings or is_proven
-    if meets_restriction and solution.lower_bound > value + allowed + 1e-12 * abs(value):
+    if meets_restriction and solution.lower_bound > value + tolerance + 1e-12 * abs(value):
         raise WrongAnswer(f"bound: {solution.lower_bound:.12g} above {value:.12g}; {solution!r}")
     return str(solution.status)
 
@@ -399,8 +403,8 @@ def check_without_constants(case: FarProblem, model: fs.FairPCA) -> None:
     # EM stops once its models change little.
     accuracy = 1e-4 if case.form == "em" else 1e-9
     for one, other in (solutions, solutions[::-1]):
-        allowed = one.resolution + other.resolution + accuracy * abs(other.objective)
-        if one.lower_bound > other.objective + allowed:
+        tolerance = one.resolution + other.resolution + accuracy * abs(other.objective)
+        if one.lower_bound > other.objective + tolerance:
             raise WrongAnswer(f"with and without constant columns: {one!r}, {other!r}")
 
 
@@ -412,12 +416,13 @@ def check_without_constants(case: FarProblem, model: fs.FairPCA) -> None:
 def test_columns_far_from_zero(part, choose_count, record_property, monkeypatch):
     monkeypatch.setattr("fairspan.moments.compute.MIN_WIDE_FEATURES", 8)
     monkeypatch.setattr("fairspan.moments.compute.MAX_DENSE_FEATURES", 3)
-    name, tally = f"columns far from zero, part {part + 1}", Tally()
+    name = f"columns far from zero, part {part + 1}"
+    tally = Tally()
     for number in range(choose_count(10, 500)):
-        drawn: list[Any] = []
-        with tally.count_example(number, lambda: drawn[0] if drawn else None):  # noqa: B023
+        example: list[Any] = []
+        with tally.count_example(number, lambda: example[0] if example else None):  # noqa: B023
             case = draw_problem(case_generator(name, number))
-            drawn.append(case)
+            example.append(case)
             try:
                 model = case.fit()
                 outcome = judge(case, model)

@@ -33,10 +33,10 @@ SLOW = (
 def test_answers_to_hard_cases_are_right_or_refused(name, choose_count, record_property):
     tally = Tally()
     for number in range(choose_count(4 if name in SLOW else 20, 500)):
-        drawn: list[Case] = []
-        with tally.count_example(number, lambda: drawn[0] if drawn else None):  # noqa: B023
-            drawn.append(HARD_CASES[name](case_generator(name, number)))
-            check_case(drawn[0], tally)
+        example: list[Case] = []
+        with tally.count_example(number, lambda: example[0] if example else None):  # noqa: B023
+            example.append(HARD_CASES[name](case_generator(name, number)))
+            check_case(example[0], tally)
     tally.conclude(record_property, name)
 
 
@@ -45,14 +45,15 @@ def test_answers_to_hard_cases_are_right_or_refused(name, choose_count, record_p
 def test_answers_to_equivalent_cases_agree(change, part, choose_count, record_property):
     tally = Tally()
     for number in range(choose_count(5, 420)):
-        drawn: list[Case] = []
-        with tally.count_example(number, lambda: drawn[0] if drawn else None):  # noqa: B023
+        example: list[Case] = []
+        with tally.count_example(number, lambda: example[0] if example else None):  # noqa: B023
             case, twin = draw_pair(case_generator(f"{change} {part}", number), change)
-            drawn.append(case)
-            first, second = case.fit_or_refusal(), twin.case.fit_or_refusal()
-            refused = [isinstance(answer, FairspanError) for answer in (first, second)]
-            if any(refused):
-                tally.outcomes["both refused" if all(refused) else "one refused"] += 1
+            example.append(case)
+            first = case.fit_or_refusal()
+            second = twin.case.fit_or_refusal()
+            is_refusal = [isinstance(answer, FairspanError) for answer in (first, second)]
+            if any(is_refusal):
+                tally.outcomes["both refused" if all(is_refusal) else "one refused"] += 1
                 continue
             amount = find_disagreement(first, second, case, twin)
             if amount > 0:
@@ -86,14 +87,14 @@ def standard_deviations(kind):
 
 
 @pytest.mark.parametrize("kind", ["falling", "tied"])
-@pytest.mark.parametrize("turned", [False, True], ids=["same", "turned"])
+@pytest.mark.parametrize("rotated", [False, True], ids=["same", "turned"])
 @pytest.mark.parametrize("variant", ["plain", "weights", "clusters", "three groups"])
 @pytest.mark.parametrize("n", [60, 200])
-def test_bias_and_coverage(kind, turned, variant, n, choose_count):
+def test_bias_and_coverage(kind, rotated, variant, n, choose_count):
     """Check the losses of a fixed model: bias if corrected, coverage, and sign if cross-fitted."""
-    rng = np.random.default_rng([n, turned, len(kind), len(variant)])
+    rng = np.random.default_rng([n, rotated, len(kind), len(variant)])
     sizes, has_gap = standard_deviations(kind)
-    turn = np.linalg.qr(rng.normal(size=(P, P)))[0] if turned else np.eye(P)
+    turn = np.linalg.qr(rng.normal(size=(P, P)))[0] if rotated else np.eye(P)
     model = np.eye(P)[np.argsort(-sizes, kind="stable")[:D]]
     second = turn.T @ np.diag(sizes**2) @ turn
     captured = np.trace(model @ second @ model.T)
@@ -152,7 +153,9 @@ def test_hardly_any_group_with_permuted_labels_is_called_harmed(name, d, size, c
         X = rng.normal(size=(5_000, P)) * standard_deviations("falling")[0]
     else:
         X = load_standardized(name)
-    pca, harmed, draws = PCA(d).fit(X), 0, choose_count(8, 200)
+    pca = PCA(d).fit(X)
+    harmed = 0
+    draws = choose_count(8, 200)
     for _ in range(draws):
         labels = np.full(len(X), "others")
         labels[rng.permutation(len(X))[:size]] = "drawn"
@@ -165,16 +168,17 @@ def test_hardly_any_group_with_permuted_labels_is_called_harmed(name, d, size, c
 def test_a_loss_of_a_tenth_of_the_error_is_found(choose_count):
     rng = np.random.default_rng(0)
     sizes = np.r_[np.full(D, 1.0), np.full(P - D, 0.4)]
-    n_found, draws = 0, choose_count(10, 100)
+    n_found = 0
+    draws = choose_count(10, 100)
     for _ in range(draws):
         few = rng.normal(size=(1_000, P)) * sizes
         # A rotation by an angle whose loss is a tenth of the best error.
         best = (sizes[D:] ** 2).sum()
         angle = np.arcsin(np.sqrt(0.1 * best / (D * (1 - 0.16))))
-        turned = few.copy()
-        turned[:, :D] = np.cos(angle) * few[:, :D] - np.sin(angle) * few[:, D : 2 * D]
-        turned[:, D : 2 * D] = np.sin(angle) * few[:, :D] + np.cos(angle) * few[:, D : 2 * D]
-        X = np.vstack([rng.normal(size=(2_000, P)) * sizes, turned])
+        rotated = few.copy()
+        rotated[:, :D] = np.cos(angle) * few[:, :D] - np.sin(angle) * few[:, D : 2 * D]
+        rotated[:, D : 2 * D] = np.sin(angle) * few[:, :D] + np.cos(angle) * few[:, D : 2 * D]
+        X = np.vstack([rng.normal(size=(2_000, P)) * sizes, rotated])
         labels = np.r_[np.repeat("many", 2_000), np.repeat("few", 1_000)]
         subspace = fs.FairSubspace(np.eye(P)[:D], np.zeros(P), None, "global")
         n_found += audit_group(subspace, X, labels, "few").state == "harmed"

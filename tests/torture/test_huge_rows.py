@@ -85,7 +85,7 @@ def centered_rows(problem: HugeRows) -> list[list[Fraction]]:
 
 
 def exact_errors(problem: HugeRows, rows: list[list[Fraction]], components: Any) -> FloatArray:
-    """Mean squared residual of each group."""
+    """Return the mean squared residual of each group."""
     basis = [[Fraction(value) for value in component] for component in components.tolist()]
     squares = []
     for row in rows:
@@ -96,15 +96,15 @@ def exact_errors(problem: HugeRows, rows: list[list[Fraction]], components: Any)
                 score = sum(a * b for a, b in zip(residual, component, strict=True))
                 residual = [a - score * b for a, b in zip(residual, component, strict=True)]
         squares.append(sum(value * value for value in residual))
-    found = []
+    errors = []
     for label in np.unique(problem.groups):
         members = [squares[i] for i in np.flatnonzero(problem.groups == label)]
-        found.append(float(sum(members) / len(members)))
-    return np.array(found)
+        errors.append(float(sum(members) / len(members)))
+    return np.array(errors)
 
 
 def exact_rank(rows: list[list[Fraction]]) -> int:
-    """Rank by Gaussian elimination."""
+    """Return the rank by Gaussian elimination."""
     remaining = [list(row) for row in rows]
     rank = 0
     for column in range(len(rows[0])):
@@ -121,7 +121,7 @@ def exact_rank(rows: list[list[Fraction]]) -> int:
 
 
 def judge(problem: HugeRows, model: fs.FairPCA) -> float:
-    """Relative error of the claimed errors of an optimal model.
+    """Return the relative error of the claimed errors of an optimal model.
 
     Raises
     ------

@@ -25,7 +25,8 @@ def test_no_random_forgery_with_a_false_claim_holds(
     kind, choose_count, tmp_path, monkeypatch, record_property
 ):
     lower_feature_limits(kind, monkeypatch)
-    honest, tally = fit_kind(kind), Tally()
+    honest = fit_kind(kind)
+    tally = Tally()
     assert verify(honest.subspace, honest.rows, honest.groups).holds
     assert find_falsehood(kind, honest.subspace) is None
     rng = np.random.default_rng(zlib.crc32(kind.encode()))
@@ -33,13 +34,13 @@ def test_no_random_forgery_with_a_false_claim_holds(
     number = 0
     while tally.examples < n_wanted:
         # There are hundreds of changes: each round draws new numbers and tries a quarter of them.
-        for change, forged in forged_models(kind, rng):
+        for change, forgery in forged_models(kind, rng):
             if tally.examples >= n_wanted or rng.random() > 0.25:
                 continue
             number += 1
             path = tmp_path / "model" if number % 2 else None
             with tally.count_example(number, lambda: None):
-                model = accepted_model(forged, honest.rows, honest.groups, path)
+                model = accepted_model(forgery, honest.rows, honest.groups, path)
                 tally.outcomes["refused" if model is None else "held"] += 1
                 falsehood = None if model is None else find_falsehood(kind, model)
                 if falsehood is not None:

@@ -105,7 +105,7 @@ def draw_normal_case(rng, name):
     shares = 2.0 ** rng.integers(0, 3, k)
     matrices = np.array(matrices) / np.mean([np.trace(matrix) for matrix in matrices])
     penalty = float(rng.choice([0.1, 0.5, 2.0]))
-    chosen = {
+    criterion = {
         "minimax_loss": fs.MinimaxLoss(),
         "minimax_error": fs.MinimaxError(),
         "error_gap": fs.ErrorGap(penalty),
@@ -113,8 +113,8 @@ def draw_normal_case(rng, name):
         "equal_error": fs.EqualError(penalty - 0.1),
     }[name]
     if name == "equal_error":
-        penalty = chosen.tolerance
-    return Case(int(rng.integers(1, p)), chosen, matrices=matrices, shares=shares), penalty
+        penalty = criterion.tolerance
+    return Case(int(rng.integers(1, p)), criterion, matrices=matrices, shares=shares), penalty
 
 
 @pytest.mark.parametrize("name", NAMES)

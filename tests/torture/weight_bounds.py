@@ -41,12 +41,12 @@ class WeightBound:
         self,
         criterion: ExactCriterion,
         exact: ExactMoments,
-        allowed: AllowedDirections,
+        directions: AllowedDirections,
         d: int,
     ) -> None:
         self.criterion = criterion
         self.exact = exact
-        self.allowed = allowed
+        self.directions = directions
         self.d = d
         self.leverage = mpf(0)
 
@@ -99,12 +99,12 @@ class WeightBound:
 
     def _least_weighted_error(self, weights: list[Any]) -> Rounded:
         """Return the least w.e of any allowed subspace."""
-        fixed = dot(weights, self.allowed.fixed_errors)
-        mixture = weighted_sum(self.allowed.matrices, weights)
+        fixed = dot(weights, self.directions.fixed_errors)
+        mixture = weighted_sum(self.directions.matrices, weights)
         if not self.exact.is_rounded:
             return Rounded(sum_of_smallest(mixture, self.d) + fixed, mpf(0))
         least, residual = smallest_eigenspace(mixture, self.d)
-        basis = self.allowed.basis
+        basis = self.directions.basis
         rounding = self._weighted_rounding(
             [abs(weight) for weight in weights], basis * residual * basis.T
         )
@@ -114,7 +114,7 @@ class WeightBound:
         return sum(
             (
                 weight * trace_rounding(projector, rounding)
-                for weight, rounding in zip(weights, self.allowed.entry_rounding, strict=True)
+                for weight, rounding in zip(weights, self.directions.entry_rounding, strict=True)
             ),
             mpf(0),
         )
@@ -158,14 +158,15 @@ class WeightBound:
         with f = |f| u, P = I - uu' and s = delta / |f|, no subspace within the limit captures more
         than t_d(PSP) + 2 s |PSu| + s^2 u'Su.
         """
-        difference = self.allowed.mean_differences[0]
+        difference = self.directions.mean_differences[0]
         delta = mpf(float(self.exact.case.restriction.tolerance))
         pooled = self.exact.mixture(self.criterion.proportions)
         shifted = pooled - multiplier * (difference * difference.T)
         if self.exact.is_rounded:
             least, residual = smallest_eigenspace(shifted, self.d)
         else:
-            least, residual = sum_of_smallest(shifted, self.d), None
+            least = sum_of_smallest(shifted, self.d)
+            residual = None
         by_multiplier = least + multiplier * ((difference.T * difference)[0] - delta**2)
         length = mp.norm(difference)
         if not length:

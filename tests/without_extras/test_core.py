@@ -58,7 +58,7 @@ def test_the_environment_has_no_extra(package):
 
 
 def test_every_module_but_those_of_extras_can_be_imported():
-    names = [each.name for each in pkgutil.walk_packages(fs.__path__, "fairspan.")]
+    names = [module.name for module in pkgutil.walk_packages(fs.__path__, "fairspan.")]
     imported = [name for name in names if name not in MODULES_OF_EXTRAS]
     for name in imported:
         importlib.import_module(name)
@@ -108,7 +108,8 @@ def test_scikit_learn_around_it():
 
 
 def test_the_semidefinite_program_needs_no_extra():
-    relaxed, exact = fit_model(solver="semidefinite"), fit_model()
+    relaxed = fit_model(solver="semidefinite")
+    exact = fit_model()
     assert relaxed.solution_.objective == pytest.approx(exact.solution_.objective, rel=1e-6)
 
 

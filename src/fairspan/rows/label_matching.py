@@ -87,10 +87,10 @@ class KnownLabels:
 
         Examples
         --------
-        >>> known = KnownLabels.from_groups([1, 2])
-        >>> known.match(CodedLabels.from_labels(["2", "1", "3"])).to_list()
+        >>> labels_at_fit = KnownLabels.from_groups([1, 2])
+        >>> labels_at_fit.match(CodedLabels.from_labels(["2", "1", "3"])).to_list()
         [2, 1, 3]
-        >>> known.match(CodedLabels.from_labels(["2", "1", "c"])).to_list()
+        >>> labels_at_fit.match(CodedLabels.from_labels(["2", "1", "c"])).to_list()
         ['2', '1', 'c']
         """
         replacements = self.replacements(labels)
@@ -129,8 +129,8 @@ class KnownLabels:
 
         Examples
         --------
-        >>> known = KnownLabels.from_groups([("f", 1), ("m", 2)])
-        >>> known.replacements(CodedLabels.from_labels([("f", "1"), ("m", "3")]))
+        >>> labels_at_fit = KnownLabels.from_groups([("f", 1), ("m", 2)])
+        >>> labels_at_fit.replacements(CodedLabels.from_labels([("f", "1"), ("m", "3")]))
         [{}, {'1': 1, '3': 3}]
         """
         rows = [attributes_of(to_python_label(label)) for label in labels.present]
@@ -146,8 +146,8 @@ class KnownLabels:
 
         Examples
         --------
-        >>> known = KnownLabels.from_groups([1, 2])
-        >>> known.describe_matches(CodedLabels.from_labels(["1", "2"]))
+        >>> labels_at_fit = KnownLabels.from_groups([1, 2])
+        >>> labels_at_fit.describe_matches(CodedLabels.from_labels(["1", "2"]))
         "Group labels of these rows match those of the model: '1' is 1, '2' is 2."
         """
         pairs = [

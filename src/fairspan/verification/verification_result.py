@@ -28,8 +28,8 @@ class Verification:
     >>> import fairspan as fs
     >>> X = np.array([[3.0, 1, 0], [-3, -1, 0], [0, 2, 1], [0, -2, -1]])
     >>> fair = fs.FairPCA(1).fit(X, sensitive_features=["a", "a", "b", "b"])
-    >>> checked = fs.verify(fair, X, ["a", "a", "b", "b"])
-    >>> checked.holds, round(checked.objective, 3), checked.gap < 1e-9
+    >>> result = fs.verify(fair, X, ["a", "a", "b", "b"])
+    >>> result.holds, round(result.objective, 3), result.gap < 1e-9
     (True, 2.421, True)
     >>> fs.verify(fair, 2 * X, ["a", "a", "b", "b"]).holds
     False

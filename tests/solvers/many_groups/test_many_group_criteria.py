@@ -129,8 +129,8 @@ def test_an_integrality_gap_is_open_and_a_soft_projection_closes_it():
     assert soft.objective == pytest.approx(9 / 4, abs=1e-9)
     assert len(soft.components) == 2
     # The embedding reconstructs rows with the errors that the relaxed solution promises.
-    left = np.eye(2) - soft.components.T @ soft.components
-    errors = [np.trace(left @ matrix @ left) for matrix in INTEGRALITY_GAP.matrices]
+    residual_map = np.eye(2) - soft.components.T @ soft.components
+    errors = [np.trace(residual_map @ matrix @ residual_map) for matrix in INTEGRALITY_GAP.matrices]
     np.testing.assert_allclose(errors, 9 / 4, atol=1e-9)
 
 
@@ -216,9 +216,9 @@ def test_the_robust_error_gap_of_two_groups_is_that_of_branch_and_bound():
         matrices = random_moments(rng, 2, 6)
         problem = build_problem(matrices, 2, RobustErrorGap(1.0, 20.0), [0.3, 0.7])
         exact = BoundarySearch().solve(problem, 1e-9)
-        found = DualNewton().solve(problem, 1e-9)
-        assert found.objective == pytest.approx(exact.objective, rel=1e-7)
-        assert found.lower_bound <= exact.lower_bound + 1e-9
+        solution = DualNewton().solve(problem, 1e-9)
+        assert solution.objective == pytest.approx(exact.objective, rel=1e-7)
+        assert solution.lower_bound <= exact.lower_bound + 1e-9
 
 
 @pytest.mark.parametrize(
@@ -232,10 +232,10 @@ def test_order_rotation_and_copies_of_groups_change_nothing(criterion):
     shares = [0.2, 0.3, 0.5]
     problem = build_problem(matrices, 2, criterion, shares)
     value = DualNewton().solve(problem, 1e-9).objective
-    turned = random_basis(rng, 5, 5)
+    rotation = random_basis(rng, 5, 5)
     for other in (
         build_problem(matrices[[2, 0, 1]], 2, criterion, [0.5, 0.2, 0.3]),
-        build_problem(turned @ matrices @ turned.T, 2, criterion, shares),
+        build_problem(rotation @ matrices @ rotation.T, 2, criterion, shares),
     ):
         assert DualNewton().solve(other, 1e-9).objective == pytest.approx(value, rel=1e-8)
 
@@ -262,10 +262,10 @@ def test_the_rounding_of_the_robust_error_gap_covers_what_that_of_errors_does_to
     problem = build_problem(random_moments(np.random.default_rng(3), 3, 4), 1, criterion)
     errors = size * problem.second_moments.traces
     roundings = 1e-15 * problem.second_moments.traces
-    moved = criterion.value(errors + roundings, problem)
-    change = moved - criterion.value(errors, problem)
+    value = criterion.value(errors + roundings, problem)
+    change = value - criterion.value(errors, problem)
     rounding = criterion.rounding_bound(roundings, errors, problem)
-    assert change <= rounding <= 1e3 * change + 1e-13 * moved
+    assert change <= rounding <= 1e3 * change + 1e-13 * value
 
 
 @pytest.mark.filterwarnings("ignore:All rows belong")
@@ -287,12 +287,14 @@ def test_weights_prove_the_bound_in_any_unit(criterion, unit):
     for seed in select_cases(range(20), 4):
         rng = np.random.default_rng(seed)
         k, p = int(rng.integers(3, 8)), int(rng.integers(2, 6))
-        whole = np.array([np.diag(rng.integers(0, 4, p).astype(float)) for _ in range(k)])
-        problem = build_problem(unit * whole, 1, criterion)
+        integer_matrices = np.array(
+            [np.diag(rng.integers(0, 4, p).astype(float)) for _ in range(k)]
+        )
+        problem = build_problem(unit * integer_matrices, 1, criterion)
         solution = DualNewton().solve(problem, 1e-9)
-        proven = dual_bound(problem.second_moments.matrices, solution.weights, 1, criterion)
-        assert solution.lower_bound <= max(proven, 0.0) + 1e-12 * problem.total_variance
-        plain = DualNewton().solve(build_problem(whole, 1, criterion), 1e-9)
+        bound = dual_bound(problem.second_moments.matrices, solution.weights, 1, criterion)
+        assert solution.lower_bound <= max(bound, 0.0) + 1e-12 * problem.total_variance
+        plain = DualNewton().solve(build_problem(integer_matrices, 1, criterion), 1e-9)
         assert solution.status == plain.status
         assert solution.objective == pytest.approx(unit * plain.objective, abs=1e-7 * unit)
 

@@ -59,8 +59,8 @@ def test_two_groups_against_the_exact_optimum(seed, criterion):
     rounding = 1e-9 * problem.total_variance
     assert solution.lower_bound <= optimum + rounding
     assert solution.objective >= optimum - rounding
-    proven = dual_bound(matrices, solution.weights, problem.n_components, criterion)
-    assert solution.lower_bound <= proven + rounding
+    bound = dual_bound(matrices, solution.weights, problem.n_components, criterion)
+    assert solution.lower_bound <= bound + rounding
     basis = solution.components.T
     np.testing.assert_allclose(basis.T @ basis, np.eye(problem.n_components), atol=1e-12)
 
@@ -68,15 +68,16 @@ def test_two_groups_against_the_exact_optimum(seed, criterion):
 @each_criterion
 def test_the_weights_of_the_second_round_are_those_of_the_paper(criterion):
     problem, matrices = random_problem(3, 3, criterion, allow_extra=True)
-    d, divisors = problem.n_components, group_divisors(matrices, criterion)
+    d = problem.n_components
+    divisors = group_divisors(matrices, criterion)
     even = np.full(3, 1 / 3) / divisors
     leading = np.linalg.eigh(np.tensordot(even, matrices, axes=1))[1][:, -d:]
     captured = np.einsum("pd,gpq,qd->g", leading, matrices, leading)
     values = (reference_values(matrices, d, criterion) - captured) / divisors
-    raised = np.exp(0.5 * values / largest_range(matrices, d, criterion))
+    factors = np.exp(0.5 * values / largest_range(matrices, d, criterion))
     bounds = [
         dual_bound(matrices, weights, d, criterion)
-        for weights in (even, raised / raised.sum() / divisors)
+        for weights in (even, factors / factors.sum() / divisors)
     ]
     assert bounds[0] < bounds[1]
     solution = MultiplicativeWeights(0.5, 2).solve(problem, 0.0)
@@ -105,7 +106,9 @@ def test_gap_closes_as_rounds_and_step_follow(criterion):
     for rounds in (4, 40, 400):
         solver = MultiplicativeWeights(step_size=2 / np.sqrt(rounds), max_iter=rounds)
         problems = [random_problem(seed, 3, criterion, allow_extra=True)[0] for seed in range(8)]
-        gaps.append([solver.solve(each, 0.0).gap / each.total_variance for each in problems])
+        gaps.append(
+            [solver.solve(problem, 0.0).gap / problem.total_variance for problem in problems]
+        )
     means = np.mean(gaps, axis=1)
     assert means[0] > 3 * means[1] > 9 * means[2]
     assert max(gaps[-1]) < 0.02

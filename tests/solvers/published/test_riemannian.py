@@ -27,20 +27,22 @@ from real_data import load
 SEEDS = pytest.mark.parametrize("seed", mark_most_slow(range(12), 3))
 
 
-def printed_algorithm(problem, start, iterations, retraction, returned):
+def printed_algorithm(problem, start, iterations, retraction, iterate):
     """Algorithm 1 as printed, for two groups, on the complement U; its best or last subspace."""
-    moments, q, criterion = problem.second_moments.matrices, problem.proportions, problem.criterion
-    eps, lam = criterion.radii(problem), criterion.penalty
-    U, visited = scipy.linalg.null_space(start.T), []
+    moments = problem.second_moments.matrices
+    q = problem.proportions
+    criterion = problem.criterion
+    eps = criterion.radii(problem)
+    lam = criterion.penalty
+    U = scipy.linalg.null_space(start.T)
+    visited = []
     for _ in range(iterations + 1):
         visited.append(U)
         e = [np.trace(U.T @ M @ U) for M in moments]
         parts = []
         for a, b in ((0, 1), (1, 0)):
-            theta, vartheta = (
-                2 * abs(q[a] + lam) * eps[a] ** 0.5,
-                2 * abs(q[b] - lam) * eps[b] ** 0.5,
-            )
+            theta = 2 * abs(q[a] + lam) * eps[a] ** 0.5
+            vartheta = 2 * abs(q[b] - lam) * eps[b] ** 0.5
             C = (q[a] + lam) * moments[a] + (q[b] - lam) * moments[b]
             kappa = (q[a] + lam) * eps[a] + (q[b] - lam) * eps[b]
             value = kappa + theta * e[a] ** 0.5 + vartheta * e[b] ** 0.5 + np.trace(U.T @ C @ U)
@@ -55,7 +57,7 @@ def printed_algorithm(problem, start, iterations, retraction, returned):
         else:
             U = (U + step) @ np.linalg.inv(scipy.linalg.sqrtm(np.eye(U.shape[1]) + step.T @ step))
     subspaces = [np.eye(len(U)) - U @ U.T for U in visited]
-    if returned == "last":
+    if iterate == "last":
         return subspaces[-1]
     return min(
         subspaces,
@@ -63,21 +65,23 @@ def printed_algorithm(problem, start, iterations, retraction, returned):
     )
 
 
-@parametrize_diagonal(returned=["best", "last"], retraction=["qr", "polar"])
+@parametrize_diagonal(iterate=["best", "last"], retraction=["qr", "polar"])
 @SEEDS
-def test_same_subspaces_as_printed(seed, retraction, returned):
+def test_same_subspaces_as_printed(seed, retraction, iterate):
     problem, _ = robust_problem(2 * seed + 1)
     if (problem.second_moments.matrices[:, 0, 0] == 0).any():
         pytest.skip("the printed form divides by zero")
     shape = (1, problem.n_features, problem.n_components)
     start = np.linalg.qr(np.random.default_rng(5).standard_normal(shape))[0][0]
     solver = RiemannianSubgradient(
-        max_iter=25, n_starts=1, retraction=retraction, return_iterate=returned
+        max_iter=25, n_starts=1, retraction=retraction, return_iterate=iterate
     )
-    found = solver.solve(problem, 0.0, 5).components
-    expected = printed_algorithm(problem, start, 25, retraction, returned)
+    components = solver.solve(problem, 0.0, 5).components
+    expected = printed_algorithm(problem, start, 25, retraction, iterate)
     # Near a kink rounding decides which pair is active, and the steps after it amplify that.
-    np.testing.assert_allclose(found.T @ found, expected, atol=1e-7 if returned == "best" else 1e-3)
+    np.testing.assert_allclose(
+        components.T @ components, expected, atol=1e-7 if iterate == "best" else 1e-3
+    )
 
 
 # z-scored, center "none", d = 3, radius 0.15; proven values for penalties 0.5 and 2.5.
@@ -90,39 +94,40 @@ PROVEN_OPTIMA = {
 
 
 @pytest.mark.parametrize(
-    ("name", "which"),
+    ("name", "index"),
     [
         ("magic:group__gamma", 1),
         *(
-            pytest.param(name, which, marks=pytest.mark.slow)
+            pytest.param(name, index, marks=pytest.mark.slow)
             for name in PROVEN_OPTIMA
-            for which in (0, 1)
-            if (name, which) != ("magic:group__gamma", 1)
+            for index in (0, 1)
+            if (name, index) != ("magic:group__gamma", 1)
         ),
     ],
 )
-def test_paper_settings_never_end_below_the_proven_value(name, which):
+def test_paper_settings_never_end_below_the_proven_value(name, index):
     rows = load(name)
     moments = GroupMoments.from_rows(rows.z_scored(ddof=0), rows.groups)
-    problem = problem_from_moments(moments, 3, RobustErrorGap((0.5, 2.5)[which], 0.15), "none")
+    problem = problem_from_moments(moments, 3, RobustErrorGap((0.5, 2.5)[index], 0.15), "none")
     solution = RiemannianSubgradient().solve(problem, 1e-9)
-    proven = PROVEN_OPTIMA[name][which]
-    assert solution.objective >= proven * (1 - 1e-6)
-    assert solution.lower_bound == pytest.approx(proven, rel=1e-6)
+    optimum = PROVEN_OPTIMA[name][index]
+    assert solution.objective >= optimum * (1 - 1e-6)
+    assert solution.lower_bound == pytest.approx(optimum, rel=1e-6)
     assert len(solution.trace) == 20
     # Magic has few features, and every start ends at the optimum there.
     assert solution.status == "open gap" or "magic" in name
     if "magic" in name:
-        assert solution.objective == pytest.approx(proven, rel=1e-6)
+        assert solution.objective == pytest.approx(optimum, rel=1e-6)
 
 
 @pytest.mark.slow
 def test_the_printed_objective_is_not_convex_at_large_penalties():
     """The sentence of docs/theory.md: penalty 2, second moments of mean trace 1."""
-    rng, widest = np.random.default_rng(0), 0.0
+    rng = np.random.default_rng(0)
+    widest = 0.0
     for _ in range(30):
         matrices = np.array(random_moments(rng, 2, 4))
-        matrices /= np.mean([np.trace(each) for each in matrices])
+        matrices /= np.mean([np.trace(matrix) for matrix in matrices])
         problem = build_problem(matrices, 2, RobustErrorGap(2.0, 0.15))
 
         def value(U):
@@ -143,8 +148,8 @@ def test_the_last_subspace_is_worse_after_few_steps():
     moments = GroupMoments.from_rows(rows.z_scored(ddof=0), rows.groups)
     problem = problem_from_moments(moments, 3, RobustErrorGap(0.5, 0.15), "none")
     best, last = (
-        RiemannianSubgradient(50, 2, return_iterate=returned).solve(problem, 1e-9).objective
-        for returned in ("best", "last")
+        RiemannianSubgradient(50, 2, return_iterate=iterate).solve(problem, 1e-9).objective
+        for iterate in ("best", "last")
     )
     assert best == pytest.approx(9.239, abs=1e-3)
     assert last == pytest.approx(11.868, abs=1e-3)
@@ -168,8 +173,8 @@ def test_solution_is_evaluated_by_the_criterion(seed, k):
     pooled = np.tensordot(problem.proportions, problem.second_moments.matrices, axes=1)
     least = np.trace(pooled) - top_sum(pooled, problem.n_components)
     assert least - 1e-9 <= solution.lower_bound <= solution.objective
-    tried = [random_basis(rng, problem.n_features, problem.n_components) for _ in range(50)]
-    assert min(map(problem.objective, tried)) >= solution.lower_bound - 1e-9
+    bases = [random_basis(rng, problem.n_features, problem.n_components) for _ in range(50)]
+    assert min(map(problem.objective, bases)) >= solution.lower_bound - 1e-9
 
 
 def test_radius_that_exceeds_an_error_is_scored_by_the_supremum():

@@ -60,8 +60,8 @@ def test_two_groups_against_the_boundary_search(seed, criterion, allow_extra):
     # The bound by numpy alone, from the weights: m.R is w.tr S - m.b, b the best errors or zero.
     mixture = np.tensordot(solution.weights, moments, axes=1)
     offset = solution.weights @ pieces.offsets if pieces.offsets.any() else 0.0
-    proven = np.trace(mixture) - offset - top_sum(mixture, d)
-    assert solution.lower_bound <= proven + rounding
+    bound = np.trace(mixture) - offset - top_sum(mixture, d)
+    assert solution.lower_bound <= bound + rounding
 
 
 def largest_piece(criterion, errors, problem):
@@ -109,8 +109,8 @@ def test_rank_of_the_vertex(seed, criterion, k):
     assert len(solution.components) <= problem.n_components + k - 1
     gram = solution.components @ solution.components.T
     np.testing.assert_allclose(gram, np.diag(np.diag(gram)), atol=1e-9)
-    kept = 1 - (1 - np.diag(gram)) ** 2
-    assert kept.sum() == pytest.approx(problem.n_components, abs=1e-9)
+    captured = 1 - (1 - np.diag(gram)) ** 2
+    assert captured.sum() == pytest.approx(problem.n_components, abs=1e-9)
     assert solution.gap <= 1e-6 * problem.total_variance
     # That of P, and that of the mixture which proves the bound.
     assert solution.n_eigenproblems == solution.trace[-1].n_eigenproblems == 2

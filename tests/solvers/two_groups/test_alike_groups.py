@@ -24,16 +24,16 @@ def test_the_answer_is_that_of_all_angles(seed: int, share: float, factor: float
     matrices = make_alike_groups(seed, 2, share)
     tolerance = factor * float(np.linalg.eigvalsh(matrices[1] - matrices[0])[0])
     moments = GroupMoments.from_covariances(matrices)
-    found = FairPCA(1, criterion=EqualError(tolerance)).fit_moments(moments).solution_
+    solution = FairPCA(1, criterion=EqualError(tolerance)).fit_moments(moments).solution_
     angles = np.linspace(0, np.pi, 200_001)
     axes = np.array([np.cos(angles), np.sin(angles)])
     captured = np.einsum("in,gij,jn->gn", axes, matrices, axes)
     errors = np.trace(matrices, axis1=1, axis2=2)[:, None] - captured
-    allowed = np.abs(errors[1] - errors[0]) <= tolerance
-    best = float(errors.mean(axis=0)[allowed].min())
-    assert found.status != "open gap"
-    assert found.objective == pytest.approx(best, rel=1e-4)
-    assert found.constraint_violation <= 1e-9 * found.objective
+    is_feasible = np.abs(errors[1] - errors[0]) <= tolerance
+    best = float(errors.mean(axis=0)[is_feasible].min())
+    assert solution.status != "open gap"
+    assert solution.objective == pytest.approx(best, rel=1e-4)
+    assert solution.constraint_violation <= 1e-9 * solution.objective
 
 
 @pytest.mark.parametrize("seed", range(8))
@@ -47,6 +47,6 @@ def test_a_tolerance_near_the_least_gap_leaves_no_gap_open(seed: int) -> None:
     moments = GroupMoments.from_covariances(matrices)
     for factor in (1.00001, 1.01, 1.1):
         criterion = EqualError(least * factor)
-        found = FairPCA(d, criterion=criterion).fit_moments(moments).solution_
-        assert found.status != "open gap"
-        assert found.constraint_violation <= 1e-9 * found.objective
+        solution = FairPCA(d, criterion=criterion).fit_moments(moments).solution_
+        assert solution.status != "open gap"
+        assert solution.constraint_violation <= 1e-9 * solution.objective

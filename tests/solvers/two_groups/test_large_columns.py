@@ -1,4 +1,4 @@
-"""The robust error gap beside a column that is many times as large as the others."""
+"""The robust error gap with a column that is many times as large as the others."""
 
 import numpy as np
 import pytest
@@ -18,7 +18,7 @@ def moments_with_a_large_column(seed: int) -> tuple[GroupMoments, int]:
     scale = 10.0 ** rng.integers(2, 9)
     scales = np.ones(p)
     scales[rng.integers(p)] = scale
-    scaled = [scales[:, None] * each * scales for each in matrices]
+    scaled = [scales[:, None] * matrix * scales for matrix in matrices]
     return GroupMoments.from_covariances(scaled, weights=rng.uniform(20, 200, 2)), d
 
 
@@ -32,12 +32,12 @@ CASES = [(15, 0.5), (16, 2.0), (21, 0.5), (68, 2.0), (80, 0.5), (93, 2.0), (96, 
 @pytest.mark.parametrize(("seed", "penalty"), CASES)
 def test_a_loose_tolerance_is_reached(seed: int, penalty: float, tol: float) -> None:
     moments, d = moments_with_a_large_column(seed)
-    found = FairPCA(d, criterion=RobustErrorGap(penalty), tol=tol).fit_moments(moments).solution_
+    solution = FairPCA(d, criterion=RobustErrorGap(penalty), tol=tol).fit_moments(moments).solution_
     # Double precision does not show the last digits of a table with a column of 1e8.
-    assert found.status == "optimal" or (seed, tol) == (16, 1e-6)
-    assert found.relative_gap <= 1.01 * tol
+    assert solution.status == "optimal" or (seed, tol) == (16, 1e-6)
+    assert solution.relative_gap <= 1.01 * tol
     # Eigenproblems of a fit at the usual tolerance are not exceeded by much.
-    assert found.n_eigenproblems <= 30
+    assert solution.n_eigenproblems <= 30
 
 
 @pytest.mark.long
@@ -46,5 +46,5 @@ def test_random_tables(seed: int) -> None:
     moments, d = moments_with_a_large_column(seed)
     for tol in (1e-2, 1e-4, 1e-6):
         criterion = RobustErrorGap(0.5)
-        found = FairPCA(d, criterion=criterion, tol=tol).fit_moments(moments).solution_
-        assert found.status != "open gap"
+        solution = FairPCA(d, criterion=criterion, tol=tol).fit_moments(moments).solution_
+        assert solution.status != "open gap"

@@ -31,7 +31,8 @@ from problems import (
 )
 from real_data import TWO_GROUPS, load, load_faces
 
-PENALTIES, ALPHAS = (0.0, 0.5, 2.5, 25.0), (0.0, 0.15, 5.0)
+PENALTIES = (0.0, 0.5, 2.5, 25.0)
+ALPHAS = (0.0, 0.15, 5.0)
 
 
 def moments_of(name, ddof=0):
@@ -63,7 +64,8 @@ def least_on_polygon(problem, solution):
     its lower-left boundary; that is cut at its vertices, between which the scores are compared on a
     fine grid.
     """
-    second, criterion = problem.second_moments.matrices, problem.criterion
+    second = problem.second_moments.matrices
+    criterion = problem.criterion
     traces = np.trace(second, axis1=1, axis2=2)
     lines = []
     for w in solution.supporting_weights:
@@ -121,7 +123,8 @@ def widest_angle(solution, matrix):
 
     |P - P*|_F^2 <= 2 gap / (lambda_d - lambda_d+1) for the d leading eigenvectors of a matrix.
     """
-    values, d = np.linalg.eigvalsh(matrix)[::-1], len(solution.components)
+    values = np.linalg.eigvalsh(matrix)[::-1]
+    d = len(solution.components)
     gap = max(solution.gap, solution.resolution)
     return np.sqrt(2 * gap / (values[d - 1] - values[d])) if d < len(values) else 0.0
 
@@ -233,13 +236,14 @@ def test_error_gap_and_equal_error_are_proven_on_every_data_set(name, pytestconf
 def _check_equal_error(problem):
     first, second = problem.second_moments.matrices
     differences = np.sort(np.linalg.eigvalsh(first - second))
-    left = problem.n_features - problem.n_components
-    least, most = differences[:left].sum(), differences[::-1][:left].sum()
+    n_smallest = problem.n_features - problem.n_components
+    least = differences[:n_smallest].sum()
+    most = differences[::-1][:n_smallest].sum()
     if least > 1e-9 or most < -1e-9:
         with pytest.raises(IncompatibleParameters) as error:
             search_boundary(problem)
-        told = float(error.value.args[0].rsplit(" ", 1)[1])
-        assert told == pytest.approx(max(least, -most), rel=1e-5)
+        feasible_gap = float(error.value.args[0].rsplit(" ", 1)[1])
+        assert feasible_gap == pytest.approx(max(least, -most), rel=1e-5)
         return
     solution = search_boundary(problem)
     check_proven(problem, solution)
@@ -256,16 +260,18 @@ def test_errors_within_a_tolerance_against_every_angle(seed, tolerance):
     problem = build_problem([first, second], 1, EqualError(tolerance), [0.3, 0.7])
     angles = np.linspace(0, np.pi, 400_001)
     lines = np.array([np.cos(angles), np.sin(angles)])
-    errors = [np.trace(each) - (lines * (each @ lines)).sum(axis=0) for each in (first, second)]
+    errors = [
+        np.trace(matrix) - (lines * (matrix @ lines)).sum(axis=0) for matrix in (first, second)
+    ]
     gaps = np.abs(errors[0] - errors[1])
-    allowed = gaps <= tolerance + 1e-4
+    is_feasible = gaps <= tolerance + 1e-4
     if gaps.min() > tolerance + 1e-4:
-        with pytest.raises(IncompatibleParameters, match="smallest achievable gap") as refused:
+        with pytest.raises(IncompatibleParameters, match="smallest achievable gap") as error:
             search_boundary(problem)
-        told = float(str(refused.value.args[0]).rsplit(" ", 1)[1])
-        assert told == pytest.approx(gaps.min(), rel=1e-5)
+        feasible_gap = float(str(error.value.args[0]).rsplit(" ", 1)[1])
+        assert feasible_gap == pytest.approx(gaps.min(), rel=1e-5)
         return
-    best = (0.3 * errors[0] + 0.7 * errors[1])[allowed].min()
+    best = (0.3 * errors[0] + 0.7 * errors[1])[is_feasible].min()
     solution = search_boundary(problem)
     assert solution.status == "optimal"
     assert solution.objective == pytest.approx(best, abs=2e-3)
@@ -306,23 +312,28 @@ TOY = np.array([[2.0, 0], [3, 0], [4, 0], [0, 1], [0, 2], [0, 3]])
 @parametrize_diagonal(trade_off=np.linspace(0, 1, 11), data=["toy", "credit"])
 def test_theorem_1_of_the_notes(data, trade_off):
     if data == "toy":
-        X, groups, d = TOY, np.array(list("AAABBB")), 1
+        X = TOY
+        groups = np.array(list("AAABBB"))
+        d = 1
     else:
         rows = load("default_credit:group__education")
-        X, groups, d = rows.z_scored(ddof=0), rows.groups, 3
+        X = rows.z_scored(ddof=0)
+        groups = rows.groups
+        d = 3
     labels = np.unique(groups)
-    own = [X[groups == label] for label in labels]
-    second = [rows.T @ rows / len(rows) for rows in own]
+    group_rows = [X[groups == label] for label in labels]
+    second = [rows.T @ rows / len(rows) for rows in group_rows]
     pooled = X.T @ X / len(X)
     fair = FairPCA(d, criterion=Disparity(float(trade_off), labels[1]), center="none")
     fair.fit(X, sensitive_features=groups)
-    stated = trade_off * pooled + (1 - trade_off) * (second[1] - second[0])
-    values, vectors = np.linalg.eigh(stated)
-    values, leading = values[::-1], vectors[:, -d:]
+    matrix = trade_off * pooled + (1 - trade_off) * (second[1] - second[0])
+    values, vectors = np.linalg.eigh(matrix)
+    values = values[::-1]
+    leading = vectors[:, -d:]
     ours = fair.components_.T @ fair.components_
     if values[d - 1] - values[d] > 1e-9:
         np.testing.assert_allclose(ours, leading @ leading.T, atol=1e-9)
-    assert np.vdot(ours, stated) == pytest.approx(values[:d].sum(), rel=1e-12)
+    assert np.vdot(ours, matrix) == pytest.approx(values[:d].sum(), rel=1e-12)
     if trade_off == 1:
         pca = np.linalg.eigh(pooled)[1][:, ::-1][:, :d]
         np.testing.assert_allclose(ours, pca @ pca.T, atol=1e-9)
@@ -346,12 +357,12 @@ def test_counterexample_2_the_constant_of_theorem_b_2_must_stay():
     problem = build_problem(matrices, 2, criterion, [0.2, 0.3, 0.5])
     bases = [random_basis(rng, 4, 2) for _ in range(200)]
     errors = np.array([basis_errors(matrices, basis) for basis in bases])
-    whole = np.array([criterion.value(each, problem) for each in errors])
-    without = whole - errors @ problem.proportions - 0.5
-    assert np.argmin(whole) != np.argmin(without)
-    # What is minimized is the whole.
+    values = np.array([criterion.value(error_pair, problem) for error_pair in errors])
+    without = values - errors @ problem.proportions - 0.5
+    assert np.argmin(values) != np.argmin(without)
+    # The solver minimizes the criterion with its constant.
     solution = DualNewton().solve(problem, 1e-9)
-    assert solution.objective <= whole.min()
+    assert solution.objective <= values.min()
     value = independent_value(problem, solution.components.T)
     assert solution.objective == pytest.approx(value, rel=1e-9)
 
@@ -379,7 +390,7 @@ def test_faces_robust_error_gap():
 
 @pytest.mark.parametrize("tol", [1e-3, 1e-6])
 def test_robust_bound_holds_where_nearly_tied_subspaces_miss_their_line(tol):
-    # The second group's whole variance is below a tolerance of 1e-3, but a steep score counts it.
+    # The second group's total variance is below a tolerance of 1e-3, but a steep score counts it.
     matrices = np.array(
         [
             [[1.07799728, 0.219508506], [0.219508506, 0.0512709]],
@@ -410,7 +421,8 @@ def test_the_bound_at_the_smallest_feasible_gap_counts_variances_outside_of_the_
     with pytest.raises(IncompatibleParameters, match="smallest achievable gap") as error:
         _fit_equal_error(X, groups, 0.0)
     rounded_gap = float(str(error.value.args[0]).rsplit(" ", 1)[1])
-    infeasible, feasible = rounded_gap * (1 - 1e-5), rounded_gap * (1 + 1e-5)
+    infeasible = rounded_gap * (1 - 1e-5)
+    feasible = rounded_gap * (1 + 1e-5)
     for _ in range(30):
         middle = (infeasible + feasible) / 2
         try:

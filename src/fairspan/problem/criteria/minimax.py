@@ -257,8 +257,8 @@ class LeastVariance(Criterion):
     >>> X = np.array([[3.0, 0, 0], [-3, 0, 0], [0, 2, 0], [0, -2, 0], [0, 0, 2], [0, 0, -2]])
     >>> groups = ["a", "a", "b", "b", "b", "b"]
     >>> fair = FairPCA(1, criterion=LeastVariance()).fit(X, sensitive_features=groups)
-    >>> kept = np.array([9, 4]) - fair.group_errors_
-    >>> kept.round(3), round(fair.solution_.objective, 3)
+    >>> captured = np.array([9, 4]) - fair.group_errors_
+    >>> captured.round(3), round(fair.solution_.objective, 3)
     (array([1.636, 1.636]), -1.636)
     """
 

@@ -36,5 +36,6 @@ class GroupScree:
             ax = pyplot.subplots()[1]
         self.frame().plot(x="component", ax=ax, marker="o", xticks=self.frame()["component"])
         ax.set_title("What each component holds of each group's variance")
-        self.ax_, self.figure_ = ax, ax.figure
+        self.ax_ = ax
+        self.figure_ = ax.figure
         return self

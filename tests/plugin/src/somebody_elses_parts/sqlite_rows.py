@@ -63,9 +63,10 @@ class SqliteRows:
 
     def blocks(self) -> Iterator[RowBlock]:
         """Yield all rows; make_row_block rejects empty cells."""
-        p, first = self.n_features, 0
-        read = (*self.feature_names, self.group)
-        for batch in self.source.query(", ".join(f'"{name}"' for name in read)):
+        p = self.n_features
+        first = 0
+        columns = (*self.feature_names, self.group)
+        for batch in self.source.query(", ".join(f'"{name}"' for name in columns)):
             values = np.array([row[:p] for row in batch], dtype=np.float64)
             labels = CodedLabels.from_labels([row[p] for row in batch])
             yield make_row_block(first, values, labels, None, self.feature_names, self.on_missing)

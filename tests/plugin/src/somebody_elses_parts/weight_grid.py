@@ -46,14 +46,17 @@ class WeightGrid:
                 solver=self.name,
             )
 
-        upper, lower = np.inf, -np.inf
+        upper = np.inf
+        lower = -np.inf
         for share in np.linspace(0, 1, self.n_weights):
             weights = np.array([share, 1 - share]) @ problem.pieces.coefficients
             basis = problem.second_moments.leading(weights, problem.n_components).vectors
-            tried = certificate_of(basis, weights)
-            if tried.objective < upper:
-                upper, best_basis = tried.objective, basis
-            if tried.lower_bound > lower:
-                lower, best_weights = tried.lower_bound, weights
+            candidate = certificate_of(basis, weights)
+            if candidate.objective < upper:
+                upper = candidate.objective
+                best_basis = basis
+            if candidate.lower_bound > lower:
+                lower = candidate.lower_bound
+                best_weights = weights
             trace.append(TracePoint(len(trace) + 1, lower, upper))
         return certificate_of(best_basis, best_weights)
