@@ -40,13 +40,13 @@ def faults(folder: Path) -> Iterator[str]:
     for page in sorted(folder.rglob("*.html")):
         if page.is_relative_to(folder / "_static"):  # templates of the theme
             continue
-        found = _Addresses()
-        found.feed(page.read_text(encoding="utf-8"))
+        addresses = _Addresses()
+        addresses.feed(page.read_text(encoding="utf-8"))
         name = page.relative_to(folder)
-        for address in found.loaded:
+        for address in addresses.loaded:
             if urlsplit(address).netloc:
                 yield f"{name} loads {address} from outside"
-        for address in found.loaded + found.clicked:
+        for address in addresses.loaded + addresses.clicked:
             parts = urlsplit(address)
             if not parts.scheme and not parts.netloc and not _exists(page, folder, parts.path):
                 yield f"{name} leads to {address}, which is not there"

@@ -117,6 +117,6 @@ def test_a_fit_of_few_sparse_rows_holds_blocks_of_them(rank, settings):
         X = scipy.sparse.csr_array(scipy.sparse.random_array((n, rank), density=0.05, rng=rng) @ X)
     # Copies of the stored cells, with their positions: by group, by column, and in transit.
     copies = 4 * 12 * X.nnz
-    beside = (_SQUARE_MATRICES * n**2 + _VECTORS * p) * _BYTES + _BLOCK_BYTES + copies
-    assert beside < n * p * _BYTES / 2
-    assert peak_of_fit(X, np.arange(n) % 2, **settings) < beside
+    limit = (_SQUARE_MATRICES * n**2 + _VECTORS * p) * _BYTES + _BLOCK_BYTES + copies
+    assert limit < n * p * _BYTES / 2
+    assert peak_of_fit(X, np.arange(n) % 2, **settings) < limit

@@ -189,9 +189,9 @@ def test_new_rows_that_seem_to_be_those_of_the_fit_are_accepted_by_force(monkeyp
 def test_rows_that_are_known_to_be_those_of_the_fit_are_refused_even_by_force():
     X, attributes = draw_rows(0, n=400)
     model = fs.FairPCA(2).fit(X, sensitive_features=attributes["old"])
-    with pytest.raises(fs.errors.InvalidInput, match=r"those of the fit\. Allowed") as refused:
+    with pytest.raises(fs.errors.InvalidInput, match=r"those of the fit\. Allowed") as error:
         fs.find_slices(model, X, attributes, force=True)
-    assert "force" not in str(refused.value)
+    assert "force" not in str(error.value)
 
 
 def test_errors_name_the_arguments_and_options_that_a_search_has(tmp_path):
@@ -215,9 +215,9 @@ def test_errors_name_the_arguments_and_options_that_a_search_has(tmp_path):
         (tmp_path / "rows.csv", attributes),
     ]
     for rows, labels in calls:
-        with pytest.raises(fs.errors.FairspanError) as refused:
+        with pytest.raises(fs.errors.FairspanError) as error:
             fs.find_slices(model, rows, labels)
-        message = str(refused.value)
+        message = str(error.value)
         assert "sensitive_features" not in message
         assert 'on_missing="em"' not in message
         assert "max_groups" not in message

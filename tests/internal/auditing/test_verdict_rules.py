@@ -648,21 +648,21 @@ def test_a_recommendation_counts_the_models_that_it_compares():
     )
     worse = fair_model("worse", 0.9)
     assert "Of PCA and two fair models" in recommendation(best, worse, plain).text
-    found = recommendation(best, worse, smaller, plain)
-    assert found.model == "best"
-    assert "Of PCA and the two fair models that do not aim at equal errors" in found.text
+    result = recommendation(best, worse, smaller, plain)
+    assert result.model == "best"
+    assert "Of PCA and the two fair models that do not aim at equal errors" in result.text
 
 
 def test_figures_of_a_model_that_is_not_recommended_are_no_part_of_the_advice():
     costly = model(
         "costly", group("a", "harmed", 0.3, -1.7), group("b", "harmed", 1.0, 0.5), baseline="PCA"
     )
-    found = recommendation(costly, model("PCA", *PLAIN))
-    assert (found.kind, found.model) == ("no model, a group pays", None)
-    assert found.advice.offered_model == "costly"
-    assert not any("%" in step for step in found.advice.steps)
-    assert "points less" in found.reason
-    assert found.text == f"{found.advice} {found.reason}"
+    result = recommendation(costly, model("PCA", *PLAIN))
+    assert (result.kind, result.model) == ("no model, a group pays", None)
+    assert result.advice.offered_model == "costly"
+    assert not any("%" in step for step in result.advice.steps)
+    assert "points less" in result.reason
+    assert result.text == f"{result.advice} {result.reason}"
 
 
 @pytest.mark.parametrize(("low", "sign"), [(-1e-6, "\u2212"), (1e-6, "+"), (0.0, "")])
