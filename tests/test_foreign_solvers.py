@@ -165,6 +165,7 @@ def test_an_open_gap_needs_no_proof():
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("no_sparse_row_coordinates")
 def test_claims_about_sparse_rows_of_many_features_are_checked_in_the_search_subspace():
     rows = sparse.random(80, 6000, density=0.01, random_state=0, format="csr")
     model = fit(lambda _, solution: solution, rows)

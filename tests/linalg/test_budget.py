@@ -122,7 +122,7 @@ def model(moments):
         (
             "fairspan.moments.row_moments.group_sparse_rows",
             lambda *_: FairPCA(1).fit(
-                rows(60, 2000, "sparse"), sensitive_features=np.arange(60) % 2
+                rows(330, 2000, "sparse"), sensitive_features=np.arange(330) % 2
             ),
         ),
         (

@@ -69,5 +69,5 @@ def test_an_audit_of_many_features_takes_few_products(monkeypatch):
     n_columns.clear()
     fs.audit(model, X, groups, folds=5)
     # Best subspaces of two groups, the fair fit and ordinary PCA, on all rows and in five folds.
-    # Without starts from all rows it takes 11.2 times as many as the fit.
-    assert sum(n_columns) < 10.5 * of_fit
+    # Without starts from all rows it takes 11.8 times as many as the fit.
+    assert sum(n_columns) < 11.2 * of_fit
