@@ -231,10 +231,11 @@ def split_by_variance(
     magnitudes = (feature_deviations @ abs_entries) ** 2
     variances = np.einsum("ij,ij->j", rotated, pooled @ rotated)
     has_variance = variances > np.maximum(EIGENVALUE_ROUNDING * magnitudes, entry_rounding**2)
-    # The limit of EIGENVALUE_ROUNDING is cautious: a variance between ten times less and twice as
-    # much may be either. In any features, `magnitudes` are at most the total variance
-    # (Cauchy-Schwarz).
-    is_possible = variances > np.maximum(FIGURE_ROUNDING * magnitudes, entry_rounding**2)
+    # The limit of EIGENVALUE_ROUNDING covers errors of one sign. They usually cancel, so variances
+    # far below it may be real: those above a sum of squares. Those less than twice the limit may be
+    # rounding error. In any features, `magnitudes` are at most the total variance (Cauchy-Schwarz).
+    typical_rounding = FIGURE_ROUNDING * (feature_deviations**2 @ rotated**2)
+    is_possible = variances > np.maximum(typical_rounding, entry_rounding**2)
     if in_row_coordinates:
         magnitudes = np.full_like(magnitudes, np.trace(pooled))
     is_certain = has_variance & (variances > 2 * EIGENVALUE_ROUNDING * magnitudes)

@@ -45,7 +45,8 @@ class CovarianceParity(Restriction):
         From d to p - 1 (to p if the means agree already); fewer directions make the covariances
         more alike. The default, without a tolerance, is 85 % of the directions that mean parity
         allows, rounded down, but at least d. Directions without variance are added last, starting
-        with that of the common mean.
+        with that of the common mean. The status is "unresolved" if rounding decides which
+        directions have variance or are selected, and the objective depends on it.
     tolerance : float, default=None
         Largest absolute difference of the groups' variances along any direction of the subspace, in
         squared (scaled) units of the features; an alternative to `n_directions`. Zero makes them
@@ -327,11 +328,12 @@ def _difference_rounding(
 ) -> FloatArray:
     """Bound on the rounding error of U'(C_1 - C_2)U for (p, m) orthonormal U, shape (m, m).
 
-    Each entry of C_g is rounded relative to the standard deviations of its two features. In row
-    coordinates the rows are off by a fraction of their length, too.
+    Each entry of C_g is rounded relative to the standard deviations of its two features, and the
+    errors of different entries cancel. In row coordinates the rows are off by a fraction of their
+    length, too.
     """
     variances = np.maximum(np.einsum("gii->gi", covariances), 0.0)
-    magnitudes = np.sqrt(variances) @ np.abs(directions)
+    magnitudes = np.sqrt(variances @ directions**2)
     rounding = EPS * ENTRY_TERMS * (magnitudes.T @ magnitudes)
     if orthogonality_defect is None:
         return np.asarray(rounding)
