@@ -110,6 +110,15 @@ def draw_nearly_dependent(rng: np.random.Generator) -> RowProblem:
     return replace(problem, values=(left_vectors * singular_values) @ right_vectors)
 
 
+def draw_few_directions(rng: np.random.Generator) -> RowProblem:
+    """Draw such rows of two groups, and about as many directions as they vary along, or fewer."""
+    problem = draw_nearly_dependent(rng)
+    n = len(problem.values)
+    n_directions = int(rng.integers(problem.n_components, n + 1))
+    settings = {**problem.settings, "restriction": fs.CovarianceParity(n_directions)}
+    return replace(problem, groups=np.arange(n) * 2 // n, settings=settings)
+
+
 def draw_single_subspace(rng: np.random.Generator) -> RowProblem:
     """Draw a problem with as many components as mean parity leaves, so one subspace is allowed."""
     k = 2 if rng.random() < 0.7 else int(rng.integers(3, 5))

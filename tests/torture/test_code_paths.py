@@ -27,6 +27,7 @@ from torture.row_judge import (
 from torture.row_problems import (
     Maker,
     RowProblem,
+    draw_few_directions,
     draw_incomplete,
     draw_large_column,
     draw_many_features,
@@ -212,6 +213,9 @@ SPARSE = "sparse against dense"
 SWEEPS: dict[str, Sweep] = {
     **{THIN.format(part): Sweep(draw_thin, check_thin, 25, 500) for part in (1, 2, 3, 4)},
     NEARLY: Sweep(draw_nearly_dependent, check_thin, 25, 500),
+    "few directions of rows that nearly depend on each other": Sweep(
+        draw_few_directions, check_thin, 25, 500
+    ),
     "few sparse rows": Sweep(draw_thin, check_few_sparse, 25, 500),
     "few sparse rows that nearly depend on each other": Sweep(
         draw_nearly_dependent, check_few_sparse, 25, 500

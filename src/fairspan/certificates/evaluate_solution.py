@@ -21,7 +21,7 @@ from fairspan.certificates.error_rounding import errors_and_rounding
 from fairspan.certificates.proofs import Proof
 from fairspan.certificates.status import MeasuredGap, Status, UnresolvedReason, assess_gap
 from fairspan.linalg import graded_eigh, normalize_signs
-from fairspan.linalg.rounding import SUM_ROUNDING
+from fairspan.linalg.rounding import LOOSE_TOL, SUM_ROUNDING
 from fairspan.moments.base_moments import Center
 from fairspan.moments.compute import Moments
 from fairspan.moments.projector import encoder_columns
@@ -197,7 +197,8 @@ def unresolved_reason(
 
     The first that applies: a feature of much larger numbers than the others, unless features are
     scaled (`is_scaled`); an EM algorithm that has not converged; an oblique restriction, which
-    shifts rows before they are projected; or an objective that is small relative to the variance.
+    shifts rows before they are projected; a restriction that selects directions, where rounding
+    decides which; or an objective that is small relative to the variance.
     `center` is the point about which the errors are measured.
     """
     if certificate.status is not Status.UNRESOLVED:
@@ -215,6 +216,11 @@ def unresolved_reason(
         return UnresolvedReason(
             "the oblique shift depends on directions along which the rows hardly vary"
         )
+    if certificate.restriction is not None and certificate.restriction.counts_directions:
+        # Rounding errors of second moments are far smaller.
+        max_variance = float((problem.second_moments.traces / problem.divisors).max())
+        if certificate.resolution > LOOSE_TOL * max_variance:
+            return UnresolvedReason("rounding decides which directions the restriction selects")
     # An objective below the resolution is only known to be no larger than that.
     scale = max(certificate.scale, certificate.resolution)
     return UnresolvedReason(problem.criterion.unresolved_reason(scale, problem))

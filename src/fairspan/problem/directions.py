@@ -1,5 +1,7 @@
 """Directions along which the means of groups differ, and those along which they agree."""
 
+from dataclasses import dataclass
+
 import numpy as np
 from scipy.linalg import lapack
 
@@ -10,6 +12,7 @@ from fairspan.linalg.complement import OrthogonalComplement
 from fairspan.linalg.rounding import (
     EIGENVALUE_ROUNDING,
     EPS,
+    FIGURE_ROUNDING,
     RANK_TERMS,
     SUM_ROUNDING,
     TINY,
@@ -180,9 +183,28 @@ def _mean_rounding(means: FloatArray, variances: FloatArray) -> FloatArray:
     return SUM_ROUNDING * np.sqrt(variances) + VALUE_ROUNDING * np.abs(means)
 
 
+@dataclass(frozen=True, eq=False)
+class VarianceSplit:
+    """Orthonormal directions along which rows vary, and those along which they do not.
+
+    Attributes
+    ----------
+    varying : (p, a) array
+    constant : (p, b) array
+        The variance along these is rounding error.
+    min_varying, max_varying : int
+        Numbers of directions along which rows certainly and possibly vary, at least and at most a.
+    """
+
+    varying: FloatArray
+    constant: FloatArray
+    min_varying: int
+    max_varying: int
+
+
 def split_by_variance(
-    directions: FloatArray, covariances: FloatArray
-) -> tuple[FloatArray, FloatArray]:
+    directions: FloatArray, covariances: FloatArray, *, in_row_coordinates: bool = False
+) -> VarianceSplit:
     """Split the span of orthonormal directions into those with and without variance.
 
     Parameters
@@ -190,11 +212,9 @@ def split_by_variance(
     directions : (p, m) array
     covariances : (k, p, p) array
         Of each group; their plain mean decides.
-
-    Returns
-    -------
-    varying, constant : (p, a) and (p, m - a) arrays
-        Orthonormal bases of the two parts. The variance along the second is rounding error.
+    in_row_coordinates : bool
+        Whether the covariances are those of row coordinates, which resolve smaller variances than
+        matrices of the features. Only what these resolve, too, is then certain.
     """
     pooled = covariances.mean(axis=0)
     compressed = directions.T @ pooled @ directions
@@ -207,7 +227,21 @@ def split_by_variance(
     feature_deviations = np.sqrt(np.maximum(np.diag(pooled), 0.0))
     max_zero = EPS * TRANSFORMATION_TERMS
     entry_rounding = feature_deviations @ np.where(abs_entries <= max_zero, abs_entries, 0.0)
-    variance_rounding = EIGENVALUE_ROUNDING * (feature_deviations @ abs_entries) ** 2
+    # Largest sums of terms of which the variances are computed.
+    magnitudes = (feature_deviations @ abs_entries) ** 2
     variances = np.einsum("ij,ij->j", rotated, pooled @ rotated)
-    has_variance = variances > np.maximum(variance_rounding, entry_rounding**2)
-    return rotated[:, has_variance], rotated[:, ~has_variance]
+    has_variance = variances > np.maximum(EIGENVALUE_ROUNDING * magnitudes, entry_rounding**2)
+    # The limit of EIGENVALUE_ROUNDING covers errors of one sign. They usually cancel, so variances
+    # far below it may be real: those above a sum of squares. Those less than twice the limit may be
+    # rounding error. In any features, `magnitudes` are at most the total variance (Cauchy-Schwarz).
+    typical_rounding = FIGURE_ROUNDING * (feature_deviations**2 @ rotated**2)
+    is_possible = variances > np.maximum(typical_rounding, entry_rounding**2)
+    if in_row_coordinates:
+        magnitudes = np.full_like(magnitudes, np.trace(pooled))
+    is_certain = has_variance & (variances > 2 * EIGENVALUE_ROUNDING * magnitudes)
+    return VarianceSplit(
+        varying=rotated[:, has_variance],
+        constant=rotated[:, ~has_variance],
+        min_varying=int(np.count_nonzero(is_certain)),
+        max_varying=int(np.count_nonzero(has_variance | is_possible)),
+    )

@@ -21,7 +21,7 @@ from fairspan.problem.mean_agreement import ConstrainedMeans
 from fairspan.problem.oblique import ObliqueShift, oblique_shift
 from fairspan.problem.problem import Embedding, Problem
 from fairspan.problem.reduction import Reduction, restricted_rounding
-from fairspan.problem.restrictions.restriction import Restriction
+from fairspan.problem.restrictions.restriction import AllowedDirections, Restriction
 from fairspan.typing import FloatArray
 
 # Directions are few if they are at most this fraction (1 / n) of all.
@@ -106,9 +106,10 @@ class ProblemFamily:
         of the means that the restriction compares (`constrained_means`), which need not be those
         about which errors are measured (`_mean_offsets`), or of the covariances.
         """
-        forbidden, axes, covariances = self._split_directions(
+        forbidden, allowed, covariances = self._split_directions(
             restriction, unrestricted.n_components
         )
+        axes = allowed.axes
         if axes is None:  # all directions are allowed
             limit = restriction.limit(self.constrained_means.means, covariances)
             return Reduction(replace(unrestricted, limit=limit))
@@ -138,9 +139,12 @@ class ProblemFamily:
         )
         rounding = unrestricted.rounding.within(
             second_moments,
-            n_forbidden=forbidden.shape[1] + n_required,
+            n_forbidden=forbidden.shape[1] - allowed.n_constant + n_required,
             is_full=unrestricted.n_features - forbidden.shape[1] <= unrestricted.n_components,
         )
+        selection_change: FloatArray | float = 0.0
+        if not allowed.is_resolved or allowed.neighbors.size:
+            selection_change = allowed.largest_change(self._covariances, self._mean_offsets)
         # Directions that every solution contains leave fewer components to choose.
         remaining = replace(unrestricted, n_components=unrestricted.n_components - n_required)
         problem = remaining.along(
@@ -153,6 +157,7 @@ class ProblemFamily:
                 rounding,
                 fixed_errors=fixed_rounding,
                 inner_variances=EPS * ENTRY_TERMS * self.moments.variances.sum(axis=1),
+                selection_change=selection_change,
             ),
         )
         return Reduction(problem, axes, required=required)
@@ -236,15 +241,15 @@ class ProblemFamily:
 
     def _split_directions(
         self, restriction: Restriction, n_components: int
-    ) -> tuple[FloatArray, FloatArray | None, FloatArray]:
+    ) -> tuple[FloatArray, AllowedDirections, FloatArray]:
         """Split all directions into those that the restriction forbids and those that it allows.
 
         Returns
         -------
         forbidden : (p, r) array
             Orthonormal basis of the forbidden directions.
-        allowed : (p, m) array or None
-            Orthonormal basis Q of the allowed directions; None if all are.
+        allowed : AllowedDirections
+            With an orthonormal basis Q of the allowed directions.
         covariances : (k, m, m) array
             Q'C_gQ, the covariance of each group in the allowed directions.
         """
@@ -261,17 +266,22 @@ class ProblemFamily:
                 covariances = complement.compress(self._scatters, scales=1 / self.moments.weights)
             else:
                 covariances = np.array([basis.T @ matrix @ basis for matrix in self._covariances])
-            return forbidden, basis, covariances
-        axes = restriction.allowed_directions(
-            self.constrained_means.means, self._covariances, n_components
+            return forbidden, AllowedDirections.exact(basis, p), covariances
+        defect = None if self.coordinates is None else self.template.rounding.orthogonality_defect
+        allowed = restriction.select_directions(
+            self.constrained_means.means,
+            self._covariances,
+            n_components,
+            orthogonality_defect=defect,
         )
+        axes = allowed.axes
         if axes is None:
             no_directions = np.empty((p, 0))
-            return no_directions, None, self._covariances
+            return no_directions, allowed, self._covariances
         # The columns of a complete QR factor after those that span the axes are orthogonal to them.
         forbidden = np.linalg.qr(axes, mode="complete")[0][:, axes.shape[1] :]
         covariances = np.array([axes.T @ matrix @ axes for matrix in self._covariances])
-        return forbidden, axes, covariances
+        return forbidden, allowed, covariances
 
     @property
     def _rank_within_groups(self) -> int:

@@ -69,6 +69,8 @@ class RoundingBudget:
         Bound on ||Q'Q - I|| of the row coordinates Q, the relative error of squared lengths.
     forbidden_rotation : float
         Angle by which forbidden directions are rotated, at most; zero without a restriction.
+    selection_change : (k,) array, or 0
+        Change of each group's errors if rounding changes the directions that a restriction selects.
     span_residuals : (k,) array, or 0
         Root mean square distance of each group's rows from the span of the row coordinates.
     row_rank : RowRank or None
@@ -81,6 +83,7 @@ class RoundingBudget:
     oblique_shift: float = 0.0
     orthogonality_defect: float = 0.0
     forbidden_rotation: float = 0.0
+    selection_change: FloatArray | float = 0.0
     span_residuals: FloatArray | float = 0.0
     row_rank: RowRank | None = None
 
@@ -143,23 +146,27 @@ class RoundingBudget:
         return rounding + self.coordinate_rounding(second_moments, traces)
 
     def coordinate_rounding(self, second_moments: SecondMoments, errors: FloatArray) -> FloatArray:
-        """Bound on the effect of inexact row coordinates on (k,) errors, shape (k,).
+        """Bound on the effect of inexact coordinates on (k,) errors, shape (k,).
 
         A squared length is off by at most the fraction `orthogonality_defect`; and if rows are
-        displaced by m in root mean square, an error e changes by at most 2 sqrt(e) m + m^2.
+        displaced by m in root mean square, an error e changes by at most 2 sqrt(e) m + m^2. Other
+        directions that a restriction may select change it by at most `selection_change`.
         """
         moved = self._row_displacement(second_moments.traces)
         errors = np.maximum(errors, 0.0)
         rounding = self.orthogonality_defect * errors + 2 * np.sqrt(errors) * moved + moved**2
-        return np.asarray(rounding + _moment_rounding(second_moments, errors))
+        return np.asarray(
+            rounding + self.selection_change + _moment_rounding(second_moments, errors)
+        )
 
     def bound_rounding(
         self, second_moments: SecondMoments, weights: FloatArray, errors: FloatArray
     ) -> float:
         """Bound on the effect of inexact row coordinates and shifted rows on the minimum of w.e.
 
-        Includes the same effect on the groups' best errors, which excess losses subtract, and the
-        rounding error of the variance that an oblique restriction loses by shifting rows.
+        Includes the same effect on the groups' best errors, which excess losses subtract, the
+        rounding error of the variance that an oblique restriction loses by shifting rows, and that
+        of the directions that a restriction selects.
 
         Parameters
         ----------
@@ -197,7 +204,10 @@ class RoundingBudget:
         # Second moments that were fitted by EM, to rows with missing cells, are inexact themselves.
         eigenvalue_rounding += float(abs_weights @ _moment_rounding(second_moments, errors))
         # Doubled, since the groups' best errors may be off by as much.
-        return 2 * eigenvalue_rounding + float(abs_weights.sum()) * self.oblique_shift
+        shared_rounding = self.oblique_shift + np.broadcast_to(
+            self.selection_change, abs_weights.shape
+        )
+        return 2 * eigenvalue_rounding + float(abs_weights @ shared_rounding)
 
     def _row_displacement(self, traces: FloatArray) -> FloatArray:
         """Bound on the root mean square displacement of each group's rows, shape (k,).

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from fairspan import (
+    CovarianceParity,
     GroupMoments,
     MinimaxError,
 )
@@ -17,11 +18,13 @@ from fairspan.problem.directions import (
     central_index,
     equal_means_basis,
     mean_difference_directions,
+    split_by_variance,
 )
 from fairspan.problem.disparity import signed_disparity
 from fairspan.problem.feature_scale import describe_dominant_feature
 from fairspan.problem.limits import MeanDistanceLimit, is_feasible
 from fairspan.problem.part_parameters import check_n_components
+from fairspan.problem.restrictions.restriction import AllowedDirections
 from fairspan.problem.restrictions.restriction_catalog import RESTRICTIONS
 from fairspan.registry import builtin_names
 
@@ -135,3 +138,57 @@ def test_every_name_of_a_kind_has_its_class(kind):
 )
 def test_differences_are_taken_from_the_group_in_the_middle(points, expected):
     assert central_index(np.array(points)[:, None]) == expected
+
+
+@pytest.mark.parametrize(("variance", "counts"), [(1e-10, (3, 3)), (1e-13, (2, 3)), (0.0, (2, 2))])
+def test_variances_of_rounding_size_leave_the_number_of_directions_open(variance, counts):
+    rotation = np.linalg.qr(np.random.default_rng(0).standard_normal((3, 3)))[0]
+    covariance = (rotation * [2.0, 1.0, variance]) @ rotation.T
+    split = split_by_variance(np.eye(3), np.array([covariance] * 2))
+    assert (split.min_varying, split.max_varying) == counts
+    # A single small column is no rounding error, except in row coordinates, where no matrix of the
+    # features would show it.
+    graded = np.array([np.diag([2.0, 1.0, 1e-16])] * 2)
+    assert split_by_variance(np.eye(3), graded).min_varying == 3
+    assert split_by_variance(np.eye(3), graded, in_row_coordinates=True).min_varying == 2
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_rotated_directions_change_errors_within_their_bound(seed):
+    rng = np.random.default_rng(seed)
+    factors = rng.standard_normal((2, 7, 7))
+    matrices = factors @ factors.transpose(0, 2, 1)
+    offsets = rng.standard_normal((2, 7))
+    second = matrices + offsets[:, :, None] * offsets[:, None, :]
+    basis = np.linalg.qr(rng.standard_normal((7, 7)))[0]
+    axes, neighbors = basis[:, :4], basis[:, 4:6]
+    for angle in (1e-9, 1e-6, 1e-3, 0.1):
+        rotation = angle * rng.uniform(-1, 1, (2, 4))
+        rotated = np.linalg.qr(axes + neighbors @ rotation)[0]
+        rotated = rotated @ (rotated.T @ axes)  # the nearest directions
+        allowed = AllowedDirections(axes, neighbors, np.abs(rotation))
+        bounds = allowed.largest_change(matrices, offsets)
+        chosen = np.linalg.qr(rng.standard_normal((4, 2)))[0]
+        changes = [
+            np.trace(chosen.T @ (rotated.T @ matrix @ rotated - axes.T @ matrix @ axes) @ chosen)
+            for matrix in second
+        ]
+        assert (np.abs(changes) <= bounds + 1e-13).all()
+        assert (bounds <= 100 * angle * np.trace(second, axis1=1, axis2=2)).all()
+    unresolved = AllowedDirections(axes, neighbors, np.zeros((2, 4)), is_resolved=False)
+    inside = basis[:, :6]
+    expected = np.einsum("ij,gik,kj->g", inside, second, inside)
+    assert unresolved.largest_change(matrices, offsets) == pytest.approx(expected)
+
+
+def test_forbidden_directions_without_variance_leave_the_rank_of_the_rows():
+    # Eight rows vary along few of twenty features, most of which are forbidden for their number.
+    X = np.random.default_rng(0).standard_normal((8, 20))
+    moments = GroupMoments.from_rows(X, np.arange(8) % 2)
+    criterion = get_criterion("total_error")
+    family = build_problem_family(moments, 2, criterion, restriction=CovarianceParity(3))
+    problem = family.reduction_at(2).problem
+    pooled = problem.dense_moments.matrices.mean(axis=0)
+    assert np.linalg.matrix_rank(pooled) == 3
+    assert problem.rounding.row_rank.maximum >= 3
+    assert problem.smallest_row_variance < np.inf

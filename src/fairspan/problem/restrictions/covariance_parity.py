@@ -7,18 +7,25 @@ import numpy as np
 
 from fairspan.errors import IncompatibleParameters
 from fairspan.formatting.messages import counted
-from fairspan.linalg.rounding import EIGENVALUE_ROUNDING, ZERO_EIGENVALUE
+from fairspan.linalg.rounding import EIGENVALUE_ROUNDING, ENTRY_TERMS, EPS, ZERO_EIGENVALUE
 from fairspan.moments.row_space import RowSpace
 from fairspan.parameters import check_integer, check_number, make_plain
 from fairspan.problem.criteria.criterion import Criterion
 from fairspan.problem.directions import equal_means_basis, split_by_variance
 from fairspan.problem.limits import CovarianceDifferenceLimit, ParityLimit
-from fairspan.problem.restrictions.restriction import Restriction, check_tolerance_supported
+from fairspan.problem.restrictions.restriction import (
+    AllowedDirections,
+    Restriction,
+    check_tolerance_supported,
+)
 from fairspan.rows.labels import Label
 from fairspan.typing import FloatArray
 
 # Fraction of the directions that covariance parity allows by default.
 _DEFAULT_FRACTION = 0.85
+# Differences are tied up to four of their rounding errors: twice as far as rounding can separate
+# two equal ones, so that no tie is at the border.
+_TIE_ROUNDINGS = 4
 
 
 @dataclass(frozen=True)
@@ -38,7 +45,8 @@ class CovarianceParity(Restriction):
         From d to p - 1 (to p if the means agree already); fewer directions make the covariances
         more alike. The default, without a tolerance, is 85 % of the directions that mean parity
         allows, rounded down, but at least d. Directions without variance are added last, starting
-        with that of the common mean.
+        with that of the common mean. The status is "unresolved" if rounding decides which
+        directions have variance or are selected, and the objective depends on it.
     tolerance : float, default=None
         Largest absolute difference of the groups' variances along any direction of the subspace, in
         squared (scaled) units of the features; an alternative to `n_directions`. Zero makes them
@@ -163,11 +171,39 @@ class CovarianceParity(Restriction):
         IncompatibleParameters
             Fewer than d directions remain, or fewer than requested.
         """
+        axes = self.select_directions(means, covariances, n_components).axes
+        assert axes is not None
+        return axes
+
+    def select_directions(
+        self,
+        means: FloatArray,
+        covariances: FloatArray,
+        n_components: int,
+        *,
+        orthogonality_defect: float | None = None,
+    ) -> AllowedDirections:
+        """Return the allowed directions, with a bound on the effect of rounding on them.
+
+        Rounding rotates eigenvectors of the difference of the covariances. It may also change which
+        are selected: the number of directions with variance decides how many are forbidden, and so
+        do values next to the largest selected one. The directions then are not resolved.
+
+        Raises
+        ------
+        IncompatibleParameters
+            Fewer than d directions remain, or fewer than requested.
+        """
         equal_means = equal_means_basis(means, covariances, n_components)
+        n_features, n_available = equal_means.shape
         if len(means) == 1:
-            return equal_means  # the covariance of one group is compared with no other
+            # The covariance of one group is compared with no other.
+            return AllowedDirections.exact(equal_means, n_features)
         # Directions along which the means agree, and rows vary or do not.
-        varying, constant = split_by_variance(equal_means, covariances)
+        split = split_by_variance(
+            equal_means, covariances, in_row_coordinates=orthogonality_defect is not None
+        )
+        varying = split.varying
         if n_components > varying.shape[1]:
             raise IncompatibleParameters(
                 f"CovarianceParity received n_components={n_components}",
@@ -177,24 +213,50 @@ class CovarianceParity(Restriction):
             )
         difference = covariances[0] - covariances[1]
         if self.tolerance is not None:
-            return self._directions_within_tolerance(varying, difference, n_components)
-        n_features, n_available = equal_means.shape
+            axes = self._directions_within_tolerance(varying, difference, n_components)
+            return AllowedDirections.exact(axes, n_features)
         n_directions = self._check_n_directions(n_components, n_features, n_available)
         values, vectors = np.linalg.eigh(varying.T @ difference @ varying)
+        eigenvectors = varying @ vectors
+        rounding = _difference_rounding(eigenvectors, covariances, orthogonality_defect)
+        rounding += EPS * ENTRY_TERMS * np.abs(values).max()
         abs_values = np.abs(values)
         # The order of tied differences is rounding error: take all that are tied with the largest
         # selected one, along which the groups differ no more.
-        threshold = (
-            np.sort(abs_values)[:n_directions].max() + EIGENVALUE_ROUNDING * abs_values.max()
+        order = np.argsort(abs_values)
+        last = order[:n_directions][-1]
+        value_rounding = np.diag(rounding)
+        tie_rounding = EIGENVALUE_ROUNDING * abs_values.max()
+        tie_rounding = max(tie_rounding, _TIE_ROUNDINGS * value_rounding[last])
+        threshold = abs_values[last] + tie_rounding
+        is_selected = abs_values <= threshold
+        is_resolved = bool(
+            (np.abs(abs_values - threshold) > value_rounding + value_rounding[last]).all()
         )
-        selected = np.flatnonzero(abs_values <= threshold)
+        if split.min_varying < split.max_varying:
+            # Another number of directions with variance would forbid another number of them, unless
+            # all are allowed.
+            is_resolved = is_resolved and split.max_varying <= n_directions
         # Groups agree along directions without variance, so these fill up the selection. Errors
         # about the origin contain the mean along them, which is the same for both groups. A
         # rotation (the complete QR factor) makes the first of these directions that of the mean, so
         # that it is selected first; the others leave all errors as they are.
+        constant = split.constant
         constant = constant @ np.linalg.qr((means[:1] @ constant).T, mode="complete")[0]
-        n_constant = max(n_directions - len(selected), 0)
-        return np.hstack([varying @ vectors[:, selected], constant[:, :n_constant]])
+        n_selected = int(np.count_nonzero(is_selected))
+        n_constant = max(n_directions - n_selected, 0)
+        # First-order change of eigenvectors: the change of the matrix, divided by the distance of
+        # their eigenvalues.
+        distances = np.abs(values[~is_selected, None] - values[is_selected])
+        rotation = np.zeros((len(distances), n_selected + n_constant))
+        rotation[:, :n_selected] = rounding[np.ix_(~is_selected, is_selected)] / distances
+        return AllowedDirections(
+            axes=np.hstack([eigenvectors[:, is_selected], constant[:, :n_constant]]),
+            neighbors=eigenvectors[:, ~is_selected],
+            rotation=rotation,
+            n_constant=constant.shape[1] - n_constant,
+            is_resolved=is_resolved,
+        )
 
     def _directions_within_tolerance(
         self, varying: FloatArray, difference: FloatArray, n_components: int
@@ -248,7 +310,7 @@ class CovarianceParity(Restriction):
         """Largest number of components: the number of allowed directions with variance."""
         allowed = equal_means_basis(means, covariances, 1)
         if len(means) > 1:
-            allowed = split_by_variance(allowed, covariances)[0][:, : self.n_directions]
+            allowed = split_by_variance(allowed, covariances).varying[:, : self.n_directions]
         return int(allowed.shape[1])
 
     def limit(self, means: FloatArray, covariances: FloatArray) -> ParityLimit | None:
@@ -259,3 +321,24 @@ class CovarianceParity(Restriction):
         if np.abs(difference).max() <= ZERO_EIGENVALUE * np.abs(covariances).max():
             return None
         return CovarianceDifferenceLimit(difference, self.tolerance)
+
+
+def _difference_rounding(
+    directions: FloatArray, covariances: FloatArray, orthogonality_defect: float | None
+) -> FloatArray:
+    """Bound on the rounding error of U'(C_1 - C_2)U for (p, m) orthonormal U, shape (m, m).
+
+    Each entry of C_g is rounded relative to the standard deviations of its two features, and the
+    errors of different entries cancel. In row coordinates the rows are off by a fraction of their
+    length, too.
+    """
+    variances = np.maximum(np.einsum("gii->gi", covariances), 0.0)
+    magnitudes = np.sqrt(variances @ directions**2)
+    rounding = EPS * ENTRY_TERMS * (magnitudes.T @ magnitudes)
+    if orthogonality_defect is None:
+        return np.asarray(rounding)
+    displacement = (orthogonality_defect + EPS * ENTRY_TERMS) * np.sqrt(variances.sum(axis=1))
+    along = [np.einsum("ij,ij->j", directions, matrix @ directions) for matrix in covariances]
+    products = displacement @ np.sqrt(np.maximum(along, 0.0))
+    rounding += products + products[:, None] + displacement @ displacement
+    return np.asarray(rounding)

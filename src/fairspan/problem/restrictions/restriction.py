@@ -16,7 +16,10 @@ restriction_catalog.py and in :mod:`fairspan.registry`.
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import ClassVar
+
+import numpy as np
 
 from fairspan.errors import IncompatibleParameters
 from fairspan.formatting.messages import counted
@@ -29,6 +32,73 @@ from fairspan.problem.limits import ParityLimit
 from fairspan.rows.attributes import ColumnKey
 from fairspan.rows.labels import Label
 from fairspan.typing import FloatArray
+
+
+@dataclass(frozen=True, eq=False)
+class AllowedDirections:
+    """Directions that a restriction allows, and what rounding may change about them.
+
+    Attributes
+    ----------
+    axes : (p, m) array or None
+        Orthonormal basis of the allowed directions; None if all are allowed.
+    neighbors : (p, f) array
+        Orthonormal forbidden directions into which rounding may rotate the axes.
+    rotation : (f, m) array
+        Bound on the angle, in radians, by which each axis is rotated into each neighbor.
+    n_constant : int
+        Number of forbidden directions along which rows do not vary.
+    is_resolved : bool
+        Whether rounding cannot change which directions are allowed. Otherwise neighbors may be
+        allowed, or axes forbidden.
+    """
+
+    axes: FloatArray | None
+    neighbors: FloatArray
+    rotation: FloatArray
+    n_constant: int = 0
+    is_resolved: bool = True
+
+    @classmethod
+    def exact(cls, axes: FloatArray | None, n_features: int) -> "AllowedDirections":
+        """Directions that rounding does not change, apart from that of the coordinates."""
+        n_axes = n_features if axes is None else axes.shape[1]
+        return cls(axes, neighbors=np.empty((n_features, 0)), rotation=np.empty((0, n_axes)))
+
+    def largest_change(self, covariances: FloatArray, offsets: FloatArray) -> FloatArray:
+        """Bound on the change of each group's error by rounding of the directions, shape (k,).
+
+        Parameters
+        ----------
+        covariances : (k, p, p) array
+        offsets : (k, p) array
+            Mean of each group relative to the point about which errors are measured.
+        """
+        axes = self.axes
+        if axes is None:
+            return np.zeros(len(covariances))
+        inside = _variances_along(axes, covariances, offsets)
+        outside = _variances_along(self.neighbors, covariances, offsets)
+        largest = inside.sum(axis=1) + outside.sum(axis=1)
+        if not self.is_resolved:
+            return np.asarray(largest)
+        # Axes Q that are rotated by X into neighbors F become Q + FX, to first order, and any
+        # variance within them changes by at most 2 sum_ij |X_ij| |F'S_gQ|_ij. The second-order
+        # terms are the variances along FX, and those along Q times its squared length.
+        products = np.array([self.neighbors.T @ matrix @ axes for matrix in covariances])
+        products += (offsets @ self.neighbors)[:, :, None] * (offsets @ axes)[:, None, :]
+        change = 2 * (np.abs(products) * self.rotation).sum(axis=(1, 2))
+        change += ((np.sqrt(outside) @ self.rotation) ** 2).sum(axis=1)
+        change += inside.sum(axis=1) * float((self.rotation**2).sum())
+        return np.asarray(np.minimum(change, largest))
+
+
+def _variances_along(
+    directions: FloatArray, covariances: FloatArray, offsets: FloatArray
+) -> FloatArray:
+    """Mean square of each group's rows along (p, m) orthonormal directions, shape (k, m)."""
+    variances = [np.einsum("ij,ij->j", directions, matrix @ directions) for matrix in covariances]
+    return np.asarray(np.maximum(variances, 0.0) + (offsets @ directions) ** 2)
 
 
 class Restriction(ABC):
@@ -93,6 +163,31 @@ class Restriction(ABC):
         n_components : int
             d.
         """
+
+    def select_directions(
+        self,
+        means: FloatArray,
+        covariances: FloatArray,
+        n_components: int,
+        *,
+        orthogonality_defect: float | None = None,
+    ) -> AllowedDirections:
+        """Return the allowed directions, with a bound on the effect of rounding on them.
+
+        By default those of :meth:`allowed_directions`, without any further effect.
+
+        Parameters
+        ----------
+        means : (k, p) array
+        covariances : (k, p, p) array
+        n_components : int
+            d.
+        orthogonality_defect : float, optional
+            Relative error of squared lengths in row coordinates; None if the means and covariances
+            are those of features.
+        """
+        axes = self.allowed_directions(means, covariances, n_components)
+        return AllowedDirections.exact(axes, means.shape[1])
 
     def check_compatible(
         self, group_labels: list[Label], criterion: Criterion, *, allow_extra: bool
