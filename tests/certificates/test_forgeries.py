@@ -329,7 +329,7 @@ def test_fields_of_sparse_rows_that_fit_into_matrices(criterion, monkeypatch):
 
 @pytest.mark.long
 @pytest.mark.parametrize("criterion", ["minimax_error", "minimax_loss", "total_error"])
-@pytest.mark.parametrize("shape", [(400, 1600), (300, 13_000)], ids=str)
+@pytest.mark.parametrize("shape", [(280, 1600), (300, 13_000)], ids=str)
 @pytest.mark.parametrize("eigensolver", ["matrix-free", "thin"])
 def test_fields_of_sparse_rows_of_many_features(criterion, shape, eigensolver, monkeypatch):
     if eigensolver == "matrix-free":
