@@ -88,9 +88,11 @@ def separate_losses_note(models: Sequence[ModelResult]) -> str:
     if not clauses:
         return ""
     return (
-        "A loss is that of refits without one part of the rows, on average; a change is that of "
-        "the models fitted to all rows, from which refits differ. So one may be shown where the "
-        f"other is not: {'; '.join(clauses)}, as the interval of the change contains zero."
+        "Losses and changes are estimated by refits, each without one part of the rows. The lower "
+        "limit of a loss is that of refits on average; the interval of a change is that of the "
+        "models fitted to all rows, and allows for how far these differ from refits. So one may be "
+        f"shown where the other is not: {'; '.join(clauses)}, as the interval of the change "
+        "contains zero."
     )
 
 
