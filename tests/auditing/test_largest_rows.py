@@ -109,6 +109,28 @@ def test_the_weight_of_a_row_counts():
     )
 
 
+def test_logarithms_are_suggested_only_where_they_shorten_the_tail():
+    """Beside a mean of 50,000, the logarithm of 1.5 million is near; around 1,000, it is linear."""
+    table = loans()
+    assert "take their logarithms" in heavy_tails(table).message
+    table["income"] = 1_000 + 0.1 * np.random.default_rng(1).normal(size=600)
+    table.loc[OUTLIER, "income"] = 1_200
+    message = heavy_tails(table).message
+    assert "cap the columns in which they are extreme: income" in message
+    assert "logarithm" not in message
+
+
+def test_rows_are_said_to_dominate_only_with_a_large_share():
+    table = loans()
+    assert "a few rows dominate" in heavy_tails(table).message
+    heavy = np.random.default_rng(1).standard_t(2.5, size=(40_000, 1))
+    finding = heavy_tails(
+        pd.DataFrame({"x": heavy[:, 0], "y": 0.0, "region": "a"}), np.array([[0.0, 1.0]])
+    )
+    assert max(row.error_share for row in finding.rows) < 0.1
+    assert "dominate" not in finding.message
+
+
 def test_columns_of_arrays_are_numbered():
     table = loans()
     X = table.drop(columns="region").to_numpy()

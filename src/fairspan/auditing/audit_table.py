@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from fairspan.auditing.decision_notes import describe_joint_level, negative_loss_note
 from fairspan.auditing.estimates import STATE_MEANINGS, State
 from fairspan.auditing.group_names import format_group, quote_group
 from fairspan.auditing.intervals import DEFAULT_LEVEL, Estimate, none_if_nan, share_of
@@ -105,6 +106,9 @@ def audit_table(
     )
     if has_estimates:
         notes.append(observed_loss_note(models, materiality or 0.0))
+        if not n_fair:
+            # Otherwise the table of the decision has this note.
+            notes.append(negative_loss_note(models))
     if has_estimates and builder.has_unidentified_groups:
         notes.append(_GAP_NOTE)
     reasons = _describe_state_reasons(models)
@@ -163,18 +167,15 @@ def observed_loss_note(models: Sequence[ModelResult], materiality: float) -> str
 
 
 def joint_level_note(level: float, n_fair: int) -> str:
-    """State for what the intervals hold, and that fair models share the level.
+    """State which intervals hold together, and that fair models share the level.
 
     `n_fair` is the number of fair models. An audit of one and a page of all criteria therefore
     have different intervals of the same model.
     """
-    scope = f"The {format_level(level)} holds for all groups and models jointly"
+    scope = describe_joint_level(level, has_changes=n_fair > 0)
     if not n_fair:
-        return f"{scope}."
-    return (
-        f"{scope}, for losses and for changes each: the more fair models are compared, the wider "
-        "their intervals."
-    )
+        return scope
+    return f"{scope} The more fair models are compared, the wider the intervals."
 
 
 @dataclass(frozen=True)

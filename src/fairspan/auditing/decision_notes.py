@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+from fairspan.auditing.group_effects import UNSHOWN_GAIN, GroupEffect
 from fairspan.auditing.group_names import quote_group
 from fairspan.auditing.intervals import Estimate
 from fairspan.auditing.results import GroupResult, ModelResult
@@ -10,15 +11,55 @@ from fairspan.formatting.numbers import format_level
 from fairspan.rows.labels import printable
 
 
-def decision_note(materiality: float) -> str:
+def describe_joint_level(level: float, *, has_changes: bool) -> str:
+    """State which intervals hold together; changes exist only if fair models are compared."""
+    text = f"All intervals of losses hold together with {format_level(level)} confidence"
+    return f"{text}; so do all intervals of changes." if has_changes else f"{text}."
+
+
+def decision_note(models: Sequence[ModelResult], materiality: float) -> str:
     """Explain the sign of the changes in the table, and the words after them."""
     threshold = format_level(materiality)
+    unshown_gain = ""
+    if _has_unshown_gain(models, materiality):
+        unshown_gain = (
+            " Gain not shown is added where the estimate is nevertheless a gain above the "
+            "threshold."
+        )
     return (
         "A change below zero is a gain: less of the group is lost. Above zero, the group pays: a "
         f"cost if the estimate is above the threshold of {threshold}, otherwise a small cost. "
         "Where the interval contains zero, neither is shown: no material cost if a cost above "
-        "the threshold is ruled out, unclear if it is not."
+        f"the threshold is ruled out, unclear if it is not.{unshown_gain}"
     )
+
+
+def _has_unshown_gain(models: Sequence[ModelResult], materiality: float) -> bool:
+    """Whether the table has a gain above the threshold that is not shown."""
+    return any(
+        GroupEffect.from_result(group, materiality).words(materiality) == UNSHOWN_GAIN
+        for model in models
+        for group in model.groups
+        # Few groups have so large a gain; the others need not be classified.
+        if group.expected_change.value < -materiality * group.observed_total_variance
+    )
+
+
+def negative_loss_note(models: Sequence[ModelResult]) -> str:
+    """Explain estimates and limits of losses below zero; empty if there are none."""
+    if not any(_has_negative_loss(group) for model in models for group in model.groups):
+        return ""
+    return (
+        "No loss is below zero, but its estimate or a limit may be: on new rows, the components "
+        "that suit a group best have to be estimated too. Read a figure below zero as no loss."
+    )
+
+
+def _has_negative_loss(group: GroupResult) -> bool:
+    """Whether the estimate of the loss or its lower limit is below zero by more than rounding."""
+    loss = group.expected_loss
+    smallest = loss.value if loss.low is None else min(loss.value, loss.low)
+    return smallest < -group.observed_rounding
 
 
 def separate_losses_note(models: Sequence[ModelResult]) -> str:
@@ -47,9 +88,11 @@ def separate_losses_note(models: Sequence[ModelResult]) -> str:
     if not clauses:
         return ""
     return (
-        "A loss is that of refits without one part of the rows, on average; a change is that of "
-        "the models fitted to all rows, from which refits differ. So one may be shown where the "
-        f"other is not: {'; '.join(clauses)}, as the interval of the change contains zero."
+        "Losses and changes are estimated by refits, each without one part of the rows. The lower "
+        "limit of a loss is that of refits on average; the interval of a change is that of the "
+        "models fitted to all rows, and allows for how far these differ from refits. So one may be "
+        f"shown where the other is not: {'; '.join(clauses)}, as the interval of the change "
+        "contains zero."
     )
 
 

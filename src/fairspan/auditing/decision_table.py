@@ -4,13 +4,18 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from fairspan.auditing.decision_notes import decision_note, separate_losses_note
+from fairspan.auditing.decision_notes import (
+    decision_note,
+    describe_joint_level,
+    negative_loss_note,
+    separate_losses_note,
+)
 from fairspan.auditing.estimates import STATE_MEANINGS, State
 from fairspan.auditing.group_effects import EffectKind, GroupEffect
 from fairspan.auditing.group_names import format_group
 from fairspan.auditing.intervals import DEFAULT_LEVEL, UNKNOWN, Estimate, none_if_nan
 from fairspan.auditing.results import GroupResult, ModelResult
-from fairspan.formatting.numbers import format_level, share_decimals, share_with_interval
+from fairspan.formatting.numbers import share_decimals, share_with_interval
 from fairspan.formatting.table import Cell, Column, Table
 from fairspan.rows.labels import Label, printable
 
@@ -40,6 +45,8 @@ class Decision:
         Reason for an inconclusive state, if it is not the width of the interval.
     outcome : {"gain", "cost", "small cost", "no material cost", "unclear"} or None
         Effect on the group; None for a baseline, and without an estimate of the change.
+    words : str
+        Words for the effect in the table; empty without one.
     """
 
     model: str
@@ -51,6 +58,7 @@ class Decision:
     state: State
     state_reason: str
     outcome: EffectKind | None
+    words: str
 
     @property
     def record(self) -> dict[str, object]:
@@ -94,11 +102,13 @@ def decisions(models: Sequence[ModelResult], materiality: float) -> list[list[De
 def _decision(model: str, baseline: str | None, group: GroupResult, materiality: float) -> Decision:
     change = UNKNOWN
     outcome = None
+    words = ""
     if baseline is not None:
         effect = GroupEffect.from_result(group, materiality)
         change = effect.change
         if change.has_interval:
             outcome = effect.kind
+            words = effect.words(materiality)
     return Decision(
         model=model,
         baseline=baseline,
@@ -109,6 +119,7 @@ def _decision(model: str, baseline: str | None, group: GroupResult, materiality:
         state=group.state,
         state_reason=group.state_reason,
         outcome=outcome,
+        words=words,
     )
 
 
@@ -148,12 +159,15 @@ def decision_table(
     baselines = ", ".join(names[i] for i in first_rows)
     caption = (
         f"What each group loses under {baselines} on new data; under the other models, how its "
-        "error changes in comparison, and the loss that is left. In per cent of its variance; the "
-        f"{format_level(level)} intervals hold for all groups and models jointly, those of losses "
-        "and those of changes each."
+        "error changes in comparison, and the loss that is left. In per cent of its variance. "
+        f"{describe_joint_level(level, has_changes=True)}"
     )
     rules = tuple((i, "") for i in first_rows[1:])
-    notes = (decision_note(materiality), separate_losses_note(models))
+    notes = (
+        decision_note(models, materiality),
+        negative_loss_note(models),
+        separate_losses_note(models),
+    )
     return Table(caption, tuple(columns), rules, notes=tuple(filter(None, notes)))
 
 
@@ -192,7 +206,7 @@ def _describe_effect(decision: Decision, decimals: int, materiality: float) -> s
         return _with_interval("loss", decision.loss, decimals, materiality)
     if decision.outcome is None:
         return "not estimated"
-    return f"{_describe_change(decision, decimals, materiality)}: {decision.outcome}"
+    return f"{_describe_change(decision, decimals, materiality)}: {decision.words}"
 
 
 def _describe_change(decision: Decision, decimals: int, materiality: float) -> str:

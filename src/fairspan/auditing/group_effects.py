@@ -17,6 +17,9 @@ which it may exceed. "no material cost": a rise is not shown, and one above the 
 out. "unclear": otherwise.
 """
 
+UNSHOWN_GAIN = "gain not shown, no material cost"
+"""Words for "no material cost" where the estimate is a gain above the materiality threshold."""
+
 
 @dataclass(frozen=True)
 class GroupEffect:
@@ -54,6 +57,15 @@ class GroupEffect:
         """Whether only heavy tails keep the interval from ruling out a cost above the threshold."""
         high = self.change.high
         return self.may_pay and self.is_heavy_tailed and high is not None and high < materiality
+
+    def words(self, materiality: float) -> str:
+        """Return the words for the kind in tables, which name an estimated gain that is not shown.
+
+        "no material cost" alone would be misleading beside a large estimate of a gain.
+        """
+        if self.kind == "no material cost" and self.change.value < -materiality:
+            return UNSHOWN_GAIN
+        return self.kind
 
     def to_dict(self) -> dict[str, object]:
         """Return JSON-serializable values."""

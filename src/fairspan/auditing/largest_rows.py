@@ -17,6 +17,9 @@ from fairspan.typing import FloatArray, IndexArray
 # With more features, the kept rows of a hundred groups would take more than 16 MB.
 _MAX_FEATURES = 10_000
 
+# Multiple of the mean of its column from which the logarithm of a value is much nearer to the rest.
+_MIN_FACTOR = 5.0
+
 
 class GroupModel(NamedTuple):
     """Indices of a group and of a model."""
@@ -58,12 +61,23 @@ class LargestRow:
         Feature that contributes most to the error of the row; None if it is unknown.
     value : float
         Value of this feature, in the units of the table; NaN if it is unknown.
+    group_mean : float
+        Mean of this feature over the group; NaN if it is unknown.
     """
 
     name: str | None
     error_share: float
     feature: str | None = None
     value: float = np.nan
+    group_mean: float = np.nan
+
+    @property
+    def varies_by_factors(self) -> bool:
+        """Whether the value is a multiple of a positive mean, so that a logarithm is much nearer.
+
+        Close to the mean, a logarithm is nearly linear and leaves the tail as it is.
+        """
+        return self.group_mean > 0 and self.value >= _MIN_FACTOR * self.group_mean
 
 
 def keep_largest_rows(
@@ -140,6 +154,7 @@ def describe_largest_rows(
             continue
         feature = None
         value = np.nan
+        group_mean = np.nan
         model = models[index]
         if isinstance(model.model, Projector) and len(row.values):
             frame = optima[model.optima_index].frame.of_group(group)
@@ -149,11 +164,13 @@ def describe_largest_rows(
             column = int(np.argmax(contributions))
             feature = names[column]
             value = float(row.values[column])
+            group_mean = float(moments.means[group, column])
         described[key] = LargestRow(
             _row_name(rows, row.position),
             error_share=float(row.weighted_error / total_errors[index, group]),
             feature=feature,
             value=value,
+            group_mean=group_mean,
         )
     return described
 

@@ -87,8 +87,8 @@ _STATE_ROW_HEIGHT = 0.38
 _ROW_HEIGHT = 0.22
 _HEIGHT_PER_MODEL = 0.14
 _MIN_ROW_HEIGHT = 0.36
-# Maximum extra axis range for inconclusive intervals, as a multiple of the range of the conclusive
-# ones: their ends would otherwise hide the differences that are known.
+# Maximum extra axis range for inconclusive intervals, as a multiple of the range of all values and
+# of the conclusive ones: their ends would otherwise hide the differences that are known.
 _MAX_UNCERTAIN_RATIO = 3.0
 # Marker sizes in points.
 _MARKER_SIZE = 7.0
@@ -445,7 +445,7 @@ class AuditDisplay(BaseDisplay):
         if not self._has_state_rows:
             return f"{note}."
         scope = "groups" if len(self.models) == 1 else "groups and models"
-        note += f" that hold for all {scope} jointly."
+        note += f" that hold together for all {scope}."
         if self._has_threshold:
             note += f" Shaded: losses {materiality_label(self.materiality)}."
         if self.show_observed:

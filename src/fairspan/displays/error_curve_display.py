@@ -507,7 +507,7 @@ class ErrorCurveDisplay(BaseDisplay):
                 f"({self.no_estimates_reason})."
             )
         elif not np.isnan(values_of(self.records, f"{self.quantity}_low")).all():
-            scope = " that hold for all groups jointly" if self._is_expected else ""
+            scope = " that hold together for all groups" if self._is_expected else ""
             notes.append(f"Bands are {format_level(self.level)} confidence intervals{scope}.")
         states = {record.get("state") for record in self.records}
         if self._is_expected and INCONCLUSIVE in states:

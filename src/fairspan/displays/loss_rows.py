@@ -47,6 +47,8 @@ _HEADING_WIDTH = 0.6
 # Marker sizes in points. Hollow ones look smaller.
 _MARKER_SIZE = 7.0
 _HOLLOW_MARKER_SIZE = 8.5
+# Share of the width of axes and labels that the axis has at least beside names of usual length.
+_AXIS_SHARE = 0.7
 # Margin of the axis, as a share of its range.
 _MARGIN = 0.04
 
@@ -164,17 +166,30 @@ def _draw_text(axes: Axes, row: LossRow, x: float, share: float) -> None:
         Position of the middle between the ends of the axis, from 0 to 1.
     """
     width = LETTER_WIDTH * _TEXT_SIZE * len(row.text)
+    offset = (0.5 - share) * width
+    alignment = "center"
+    start, end = axes.get_xlim()
+    axis_width = _AXIS_SHARE * available_width(axes)
+    zero = -start / (end - start) * axis_width
+    # In points from the start of the axis, where the text would begin.
+    text_start = share * (axis_width - width)
+    if text_start - _TEXT_DISTANCE < zero < text_start + width + _TEXT_DISTANCE:
+        # The line at zero would cross the text, so that it starts, or ends, at this line.
+        x = 0.0
+        fits_right = axis_width - zero >= min(width + _TEXT_DISTANCE, zero)
+        alignment = "left" if fits_right else "right"
+        offset = _TEXT_DISTANCE if fits_right else -_TEXT_DISTANCE
     axes.annotate(
         row.text,
         (x, row.position),
-        ((0.5 - share) * width, _TEXT_DISTANCE),
+        (offset, _TEXT_DISTANCE),
         textcoords="offset points",
-        ha="center",
+        ha=alignment,
         va="bottom",
         fontsize=_TEXT_SIZE,
         color=FOREGROUND,
         annotation_clip=False,
-        # The line at zero and the grid would cross the letters; markers are above the background.
+        # The grid would cross the letters; markers are above the background.
         zorder=1.5,
         bbox=_BACKGROUND,
     )
@@ -189,7 +204,7 @@ def axis_limits(
 ) -> tuple[float, float]:
     """Return axis limits that contain zero, all values, and all conclusive intervals.
 
-    Inconclusive intervals may be far longer, so they extend the range only by a limited amount;
+    Inconclusive intervals may be far longer, so they extend this range only by a multiple of it;
     without conclusive ones, all of them are contained.
 
     Parameters
@@ -201,20 +216,19 @@ def axis_limits(
     values : array
         Values that are drawn; NaN where there is none.
     max_extra : float
-        Maximum extra range for inconclusive intervals, as a multiple of the range of the
-        conclusive ones.
+        Maximum extra range for inconclusive intervals, as a multiple of the range without them.
     """
     has_interval = ~np.isnan(low)
     is_conclusive = has_interval & ~is_inconclusive
     start = np.min(low[has_interval], initial=0.0)
     end = np.max(high[has_interval], initial=0.0)
-    if is_conclusive.any():
-        conclusive_start = np.min(low[is_conclusive], initial=0.0)
-        conclusive_end = np.max(high[is_conclusive], initial=0.0)
-        extra = max_extra * (conclusive_end - conclusive_start)
-        start = max(start, conclusive_start - extra)
-        end = min(end, conclusive_end + extra)
     finite_values = values[~np.isnan(values)]
+    if is_conclusive.any():
+        known_start = min(np.min(low[is_conclusive]), np.min(finite_values, initial=0.0))
+        known_end = max(np.max(high[is_conclusive]), np.max(finite_values, initial=0.0))
+        extra = max_extra * (known_end - known_start)
+        start = max(start, known_start - extra)
+        end = min(end, known_end + extra)
     start = np.min(finite_values, initial=start)
     end = np.max(finite_values, initial=end)
     # All values may be zero, and an axis needs a positive range.

@@ -11,6 +11,7 @@ from pathlib import Path
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup, escape
 
+from fairspan.auditing.decision_notes import negative_loss_note
 from fairspan.auditing.group_names import format_group
 from fairspan.auditing.intervals import share_of
 from fairspan.formatting.export import to_json_value
@@ -117,6 +118,7 @@ def _page_context(report: Report) -> dict[str, object]:
         "sentence": lambda name: render_sentence(name, report),
         "shorten_names": report.shorten_names,
         "tables": report_tables(report),
+        "negative_loss_note": negative_loss_note(report.audit.models),
         "listed_features": report.feature_names[:_MAX_LISTED_FEATURES],
         "user_model_tables": _user_model_tables(report),
         "pca_figure": figures.pca_errors_figure(report),

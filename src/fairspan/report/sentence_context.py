@@ -9,7 +9,11 @@ from fairspan.auditing.audit_table import (
     joint_level_note,
     observed_loss_note,
 )
-from fairspan.auditing.decision_notes import decision_note, separate_losses_note
+from fairspan.auditing.decision_notes import (
+    decision_note,
+    negative_loss_note,
+    separate_losses_note,
+)
 from fairspan.auditing.estimates import STATE_MEANINGS
 from fairspan.auditing.findings.finding import Finding
 from fairspan.auditing.intervals import share_of
@@ -171,7 +175,7 @@ def sentence_context(report: Report) -> dict[str, object]:
         },
         "state_meanings": STATE_MEANINGS,
         "common_unit_note": COMMON_UNIT_NOTE,
-        "decision_note_text": decision_note(report.audit.materiality),
+        "decision_note_text": decision_note(report.audit.models, report.audit.materiality),
         "separate_losses_note_text": report.shorten_names(
             separate_losses_note(report.audit.models)
         ),
@@ -182,7 +186,16 @@ def sentence_context(report: Report) -> dict[str, object]:
             model.expected_total_error_share < pca.expected_total_error_share
             for model in report.audit.models
         ),
-        "observed_loss_note": observed_loss_note([pca], report.audit.materiality),
+        # Below the first table with losses, also for those of other models in later ones.
+        "observed_loss_note": " ".join(
+            filter(
+                None,
+                (
+                    observed_loss_note([pca], report.audit.materiality),
+                    negative_loss_note(report.audit.models),
+                ),
+            )
+        ),
         "joint_level_note": joint_level_note(report.audit.level, n_fair),
         "criteria_verdicts": verdicts,
         "criteria_outcomes": group_by_outcome(verdicts),

@@ -638,6 +638,29 @@ def test_separate_losses_with_an_open_change_are_explained_below_the_table(befor
     assert bool(note) is (note in decision_table([fair, plain], 0.01).notes)
 
 
+@pytest.mark.parametrize(
+    ("change", "is_said"), [(-0.5, True), (-0.05, False), (0.05, False)], ids=str
+)
+def test_a_gain_that_is_estimated_but_not_shown_is_no_mere_lack_of_a_cost(change, is_said):
+    """The interval of the change contains zero; its loss rules a material cost out."""
+    before = group("a", "harmed", 0.6)
+    after = group("a", "no material harm", 0.05, change, margin=0.6)
+    table = decision_table([model("fair", after, baseline="PCA"), model("PCA", before)], 0.01)
+    cell = table.columns[1].cells[1]
+    assert cell.attributes["data-outcome"] == "no material cost"
+    assert ("gain not shown" in cell.text) is is_said
+    assert ("Gain not shown" in str(table.notes)) is is_said
+
+
+@pytest.mark.parametrize("loss", [0.1, -0.1])
+def test_a_loss_below_zero_is_explained(loss):
+    """The half width of the interval is 0.04."""
+    plain = model("PCA", group("a", "no material harm", loss))
+    fair = model("fair", group("a", "no material harm", 0.1, 0.0), baseline="PCA")
+    notes = str(decision_table([fair, plain], 0.01).notes)
+    assert ("below zero as no loss" in notes) is (loss < 0)
+
+
 def test_a_recommendation_counts_the_models_that_it_compares():
     """Models that aim at equal errors are no rivals if one of them has a smaller loss."""
     best, plain = fair_model("best", 0.3), model("PCA", *PLAIN)

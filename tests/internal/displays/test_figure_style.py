@@ -101,13 +101,40 @@ def test_unknown_figures_are_gray_and_do_not_change_the_axes():
         AuditDisplay(make_records("abc", values, "expected_loss", ends, state=states))
     )
     start, end = axes.get_xlim()
-    assert -10 < start < 0
-    assert 1.5 < end < 10
+    # Three times the range from zero to the largest value, and a margin.
+    assert -20 < start < 0
+    assert 5 < end < 25
     assert [to_hex(collection.get_color()[0]) for collection in axes.collections] == [PURPLE, MUTED]
     arrows = [line.get_marker() for line in axes.lines if line.get_marker() in "<>"]
     assert arrows == ["<", ">"]
     (text,) = (text for text in axes.texts if "too few rows" in text.get_text())
     assert text.xy[1] == 2
+
+
+def test_inconclusive_intervals_are_cut_only_beyond_a_multiple_of_the_values():
+    """The only conclusive interval is tiny."""
+    ends = [0.001, -6.0, -6.0], [0.002, 21.0, 30.0]
+    states = ("minor", "inconclusive", "inconclusive")
+    records = make_records("abc", {"PCA": [0.001, 11.0, 7.0]}, "expected_loss", ends, state=states)
+    axes = draw_without_layout(AuditDisplay(records))
+    start, end = axes.get_xlim()
+    assert start < -6 < 30 < end
+    assert not [line for line in axes.lines if line.get_marker() in "<>"]
+
+
+@pytest.mark.parametrize("value", [0.1, 1.3, 4.0, 9.0])
+def test_the_line_at_zero_crosses_no_text(value):
+    ends = [value - 5, 5.0], [value + 5, 20.0]
+    records = make_records(
+        "ab", {"PCA": [value, 8.0]}, "expected_loss", ends, state=("inconclusive", "harmed")
+    )
+    picture = AuditDisplay(records).plot()
+    picture.figure_.draw_without_rendering()
+    zero = picture.ax_.transData.transform((0, 0))[0]
+    texts = [text for text in picture.ax_.texts if "inconclusive" in text.get_text()]
+    for box in (text.get_window_extent() for text in texts):
+        assert not box.x0 < zero < box.x1
+    assert texts
 
 
 @pytest.mark.slow

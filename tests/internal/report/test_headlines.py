@@ -330,7 +330,17 @@ def test_what_findings_question_is_an_assumption_of_the_lead(report_of_three):
         make_finding(
             "FS109",
             dict.fromkeys(
-                ("groups", "models", "rows", "columns", "categories", "and_categories"), ""
+                [
+                    "groups",
+                    "models",
+                    "dominance",
+                    "rows",
+                    "columns",
+                    "logarithms",
+                    "categories",
+                    "and_categories",
+                ],
+                "",
             ),
             groups=["cid"],
         ),

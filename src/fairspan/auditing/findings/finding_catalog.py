@@ -154,10 +154,13 @@ ENTRIES = {
         title="a few rows dominate an error",
         about="rows",
         severity="warning",
-        message="{groups}: under {models}, a few rows dominate the error{rows}, so intervals may "
-        "miss the true value far more often than their level suggests. {remedy}",
-        remedy="Inspect the rows with the largest values; take logarithms of heavy-tailed columns"
-        "{columns}, or cap them{and_categories} (how-to guide: Outliers and heavy tails).",
+        message="{groups}: under {models}, {dominance}{rows}, so intervals may miss the true value "
+        "far more often than their level suggests. {remedy}",
+        remedy="Inspect the rows with the largest errors; if their values are right, cap the "
+        "columns in which they are extreme{columns}{logarithms}{and_categories} (how-to guide: "
+        "Outliers and heavy tails).",
+        further_remedy="Logarithms help only in columns that vary by factors and have no negative "
+        "values.",
         other_remedies={
             "categories": "Inspect the rows that dominate the error; merge rare "
             "categories{categories} with others, exclude them, or do not scale.",
@@ -208,8 +211,10 @@ ENTRIES = {
         title="fitted to the audited rows",
         about="a model",
         severity="info",
-        message="{models} {were} fitted to these rows{inference}, so {their} errors on new rows "
-        "come from refits, each without one part of the rows (cross-fitting).",
+        message="{models} {were} fitted to these rows{inference}, so estimates for new rows come "
+        "from refits: each leaves out one part of the rows and is evaluated on it (cross-fitting). "
+        "Intervals of errors{changes}, and upper limits of losses, allow for how far the fit to "
+        "all rows differs from refits.",
         other_messages={
             "no estimates": "{models} {were} fitted to these rows{inference}. The intervals are "
             "for this fixed projection; errors on new rows may be larger. {remedy}",

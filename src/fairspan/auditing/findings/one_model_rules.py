@@ -298,11 +298,8 @@ def in_sample_models(models: Sequence[ModelResult], rows: AuditedRows) -> Iterat
 
 def _in_sample(in_sample: Sequence[ModelResult], case: str | None) -> Finding:
     """FS203 of models that all have estimates for new rows, or all have none."""
-    verb = "was"
-    possessive = "its"
-    if len(in_sample) > 1:
-        verb = "were"
-        possessive = "their"
+    verb = "were" if len(in_sample) > 1 else "was"
+    has_changes = any(model.baseline is not None for model in in_sample)
     inference = ""
     if any(model.in_sample_inferred for model in in_sample):
         inference = " or a part of them, judging by the figures"
@@ -315,7 +312,7 @@ def _in_sample(in_sample: Sequence[ModelResult], case: str | None) -> Finding:
             "models": ", ".join(model.name for model in in_sample),
             "were": verb,
             "inference": inference,
-            "their": possessive,
+            "changes": " and changes" if has_changes else "",
         },
         case=case,
         model=name,

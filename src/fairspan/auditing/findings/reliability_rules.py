@@ -19,6 +19,8 @@ from fairspan.rows.labels import Label
 _SMALL_GROUP_SHARE = 0.05
 # Rows per dimension (of d + 1) below which chance makes up 5 % or more of a group's best error.
 MIN_ROWS_PER_DIMENSION = 20
+# Share of one row in the error of its group from which a few rows are said to dominate it.
+_DOMINANT_SHARE = 0.1
 # Integers below this are written with all digits.
 _MAX_PLAIN_NUMBER = 1e15
 
@@ -154,8 +156,10 @@ def heavy_tails(models: Sequence[ModelResult]) -> Iterator[Finding]:
             {
                 "groups": quote_groups(groups),
                 "models": model_names,
+                "dominance": _describe_dominance(groups),
                 "rows": _describe_largest_rows(groups),
-                "columns": _in_parentheses(columns),
+                "logarithms": _suggest_logarithms(largest_rows, columns),
+                "columns": f": {join_truncated(sorted(columns))}" if columns else "",
                 "categories": _in_parentheses(categories),
                 "and_categories": f"; merge rare categories{_in_parentheses(categories)}"
                 if categories
@@ -168,6 +172,31 @@ def heavy_tails(models: Sequence[ModelResult]) -> Iterator[Finding]:
                 _named_row(group.group, group.largest_row) for group in groups if group.largest_row
             ],
         )
+
+
+def _describe_dominance(groups: Sequence[GroupResult]) -> str:
+    """Say that a few rows dominate the error, or have large errors if the largest share is small.
+
+    Shares that are unknown may be large.
+    """
+    shares = [group.largest_row.error_share if group.largest_row else 1.0 for group in groups]
+    if max(shares) >= _DOMINANT_SHARE:
+        return "a few rows dominate the error"
+    return "the errors of a few rows are far larger than those of the others"
+
+
+def _suggest_logarithms(rows: Sequence[LargestRow], columns: Collection[str]) -> str:
+    """Suggest logarithms of those columns in which they shorten the tail; empty if there are none.
+
+    The least value of a column is unknown, so what zeros and negative values require is said.
+    """
+    suitable = {row.feature for row in rows if row.feature in columns and row.varies_by_factors}
+    if not suitable:
+        return ""
+    object_text = f"the logarithms of {join_truncated(sorted(map(str, suitable)))}"
+    if suitable == set(columns):
+        object_text = "their logarithms"
+    return f"; or take {object_text} if no value is negative, log(1 + x) if there are zeros"
 
 
 def _in_parentheses(names: Collection[str]) -> str:
