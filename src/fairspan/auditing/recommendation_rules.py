@@ -162,8 +162,9 @@ def _choose(
         advice = advise_fair_model(leading, pca, fair_models, tied)
         return _Choice("use model", advice, model=leading.model)
     helpful = [model for model in fair_models if kinds[model.model] == "harm, repair helps"]
-    if harmed_groups(comparison.pca):
-        reason = explain_undecided(leading, pca, fair_models, helpful)
+    harmed = harmed_groups(comparison.pca)
+    if harmed:
+        reason = explain_undecided(leading, pca, fair_models, helpful, harmed[0].group)
     else:
         reason = explain_unneeded(leading, pca, fair_models)
     return _Choice("undecided", keep_pca(pca), reason)

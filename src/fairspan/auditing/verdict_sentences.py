@@ -9,6 +9,7 @@ from dataclasses import replace
 
 from fairspan.auditing.advice import Advice, offer_at_cost
 from fairspan.auditing.effect_sentences import describe_changes, format_points
+from fairspan.auditing.estimates import NOT_IDENTIFIED
 from fairspan.auditing.findings.finding import Finding
 from fairspan.auditing.group_effects import GroupEffect
 from fairspan.auditing.group_names import (
@@ -389,9 +390,12 @@ def state_too_few_rows(pca: ModelResult, name: str, inconclusive: Sequence[Group
     if pca.no_estimates_reason is not None:
         reason = f" ({pca.no_estimates_reason})"
     remedy = f"Collect more rows of {quote_groups(inconclusive)}, or use fewer dimensions"
-    if all(group.is_identified is False for group in inconclusive):
+    identified = [group for group in inconclusive if group.is_identified is not False]
+    if len(identified) < len(inconclusive):
         # More rows do not tell equal eigenvalues apart; fewer dimensions also need fewer rows.
         remedy = "Use another number of dimensions, preferably a smaller one"
+        if identified:
+            remedy += f", with more rows of {quote_groups(identified)}"
     return Verdict(
         kind="inconclusive",
         summary=f"These rows do not suffice to decide whether {pca.name} harms "
@@ -404,8 +408,11 @@ def state_too_few_rows(pca: ModelResult, name: str, inconclusive: Sequence[Group
 
 
 def _describe_unidentified(model: ModelResult, groups: Sequence[GroupResult]) -> str:
-    """Describe the groups whose best components are not determined; empty if there are none."""
-    unidentified = [group for group in groups if group.is_identified is False]
+    """Describe the groups whose best components are not determined; empty if there are none.
+
+    Groups are left out whose state tables explain otherwise, as by heavy tails.
+    """
+    unidentified = [group for group in groups if group.state_reason == NOT_IDENTIFIED]
     if not unidentified:
         return ""
     d = model.n_components
