@@ -24,7 +24,7 @@ The threshold is the materiality.
 """
 
 NOT_IDENTIFIED = "best subspace not identified"
-"""Reason for an inconclusive state: components d and d + 1 of the group may be equally important."""
+"""Reason for an inconclusive state: components d and d + 1 may be equally important."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -378,6 +378,7 @@ def state_unstable_pca(
         f"depends on the rows it is fitted to. Consider {STABILIZING_CHANGES}.",
         advice=Advice(
             (f"Try {STABILIZING_CHANGES}, and audit again.", _CLAIM_NOTHING),
+            step_at_any_dimension="Try different scaling, or a check for outliers",
         ),
         model=name,
         groups=labels_of(inconclusive),
@@ -390,18 +391,25 @@ def state_too_few_rows(pca: ModelResult, name: str, inconclusive: Sequence[Group
     if pca.no_estimates_reason is not None:
         reason = f" ({pca.no_estimates_reason})"
     remedy = f"Collect more rows of {quote_groups(inconclusive)}, or use fewer dimensions"
+    rows_step = f"Collect more rows of {quote_groups(inconclusive)}"
     identified = [group for group in inconclusive if group.is_identified is not False]
     if len(identified) < len(inconclusive):
         # More rows do not tell equal eigenvalues apart; fewer dimensions also need fewer rows.
         remedy = "Use another number of dimensions, preferably a smaller one"
         if identified:
             remedy += f", with more rows of {quote_groups(identified)}"
+            rows_step = f"Collect more rows of {quote_groups(identified)}"
+        else:
+            rows_step += ", which may resolve other numbers of dimensions"
     return Verdict(
         kind="inconclusive",
         summary=f"These rows do not suffice to decide whether {pca.name} harms "
         f"{alternatives_with_counts(inconclusive)}{reason}.{describe_detectable_losses(inconclusive)}"
         f"{_describe_unidentified(pca, inconclusive)}",
-        advice=Advice((f"{remedy}, and audit again.", _CLAIM_NOTHING)),
+        advice=Advice(
+            (f"{remedy}, and audit again.", _CLAIM_NOTHING),
+            step_at_any_dimension=rows_step,
+        ),
         model=name,
         groups=labels_of(inconclusive),
     )
@@ -417,11 +425,12 @@ def _describe_unidentified(model: ModelResult, groups: Sequence[GroupResult]) ->
         return ""
     d = model.n_components
     components = f"{ordinal(d)} and {ordinal(d + 1)} component"
+    dimensions = to_ascii(format_count(d, "dimension"))
     best = f"which {d} suit" if d > 1 else "which one suits"
     pronoun = verb_form(len(unidentified), "it", "them")
     return (
         f" The {components} of {quote_groups(unidentified)} are about equally important, so it is "
-        f"not known {best} {pronoun} best; more rows may not help."
+        f"not known {best} {pronoun} best; with {dimensions}, more rows may not help."
     )
 
 
@@ -464,9 +473,7 @@ def state_misleading_data(
 def add_caveats(verdict: Verdict, findings: Sequence[Finding]) -> Verdict:
     """Return the verdict followed by caveats of findings, with their remedies as first steps."""
     remedies = dict.fromkeys(finding.stated_remedy or finding.remedy for finding in findings)
-    first_step, *other_steps = verdict.advice.steps
-    first_step = f"If the verdict does not change, {first_step[0].lower()}{first_step[1:]}"
-    advice = replace(verdict.advice, steps=(*remedies, first_step, *other_steps))
+    advice = verdict.advice.on_condition(list(remedies))
     return replace(
         verdict,
         summary=f"{verdict.summary} Caveat: {_join_caveats(findings)}.",

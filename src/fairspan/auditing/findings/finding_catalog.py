@@ -149,6 +149,16 @@ ENTRIES = {
         "roughly. {remedy}",
         remedy="Collect more rows, or use fewer dimensions.",
         further_remedy="You can also merge the group with another.",
+        other_messages={
+            "not identified": "{groups}: the error of the group's best subspace is larger on "
+            "held-out rows than on its training rows, by {optimism} of its error, and which "
+            "components suit the group best is not known, so its loss is known only roughly. With "
+            "this number of dimensions, more rows may not help. {remedy}",
+        },
+        other_remedies={
+            "not identified": "If another number of dimensions does not help either, report that "
+            "the loss is not known.",
+        },
     ),
     "FS109": FindingEntry(
         title="a few rows dominate an error",
