@@ -79,7 +79,9 @@ class Advice:
         return self.text
 
 
-def offer_at_cost(decision: str, full_name: str, model: str) -> Advice:
+def offer_at_cost(
+    decision: str, full_name: str, model: str, alternative: str = "compare other criteria"
+) -> Advice:
     """Offer a fair model on the condition that its cost, to be decided on first, is acceptable.
 
     Parameters
@@ -88,12 +90,14 @@ def offer_at_cost(decision: str, full_name: str, model: str) -> Advice:
         First step, which says whose cost is to be accepted.
     full_name, model : str
         Name of the model in sentences, and as it is audited.
+    alternative : str
+        What to do instead, besides more dimensions, in the imperative.
     """
     return Advice(
         (
             decision,
             f"If it is, use {full_name} and report who pays.",
-            "If it is not, choose another criterion or more dimensions.",
+            f"If it is not, {alternative}, or use more dimensions.",
         ),
         offered_model=model,
         suggests_more_dimensions=True,

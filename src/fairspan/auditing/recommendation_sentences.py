@@ -78,13 +78,42 @@ def keep_pca(pca: ComparedModel) -> Advice:
     )
 
 
-def offer_costly_model(model: ComparedModel) -> Advice:
-    """Offer a model under which groups gain and others pay, if the cost is acceptable."""
+def offer_costly_model(
+    model: ComparedModel,
+    pca: ComparedModel,
+    others: Sequence[ComparedModel],
+    helpful: Sequence[ComparedModel],
+) -> Advice:
+    """Offer a model under which groups gain and others pay, if the cost is acceptable.
+
+    Parameters
+    ----------
+    model, pca : ComparedModel
+    others : sequence of ComparedModel
+        The other fair models; if there are none, the reader can compare some.
+    helpful : sequence of ComparedModel
+        Those of them that help the group that PCA harms most, without a material cost.
+    """
     payers = quote_labels([effect.group for effect in model.effects_of_kind("cost")])
     return offer_at_cost(
         f"Decide whether a cost to {payers} is acceptable: no model is better for everybody.",
         model.full_name,
         model.model,
+        _alternative_to_cost(pca, others, helpful),
+    )
+
+
+def _alternative_to_cost(
+    pca: ComparedModel, others: Sequence[ComparedModel], helpful: Sequence[ComparedModel]
+) -> str:
+    """Return what to do if a cost is not acceptable, in the imperative."""
+    if not others:
+        return "compare other criteria"
+    if helpful:
+        names = join_alternatives([each.full_name for each in helpful], _MAX_NAMED)
+        return f"consider {names}, shown to help without a material cost"
+    return (
+        f"keep {pca.model} (no fair model of this audit is shown to help without a material cost)"
     )
 
 

@@ -81,15 +81,20 @@ def state_shifting_repair(comparison: ModelComparison) -> Verdict:
         "harm, repair shifts it",
         f"{_describe_harm_by_pca(comparison)} Under {fair}, "
         f"{_describe_harm(comparison.newly_harmed)}, which {pca} is not shown to harm.{also}",
-        Advice(
-            (
-                "Choose another criterion or more dimensions, as the repair is not better for "
-                "everybody; or report which groups bear the cost and why.",
-            ),
-            suggests_more_dimensions=True,
-        ),
+        advise_after_shift("Compare other criteria"),
         comparison.fair.name,
         labels_of(comparison.newly_harmed),
+    )
+
+
+def advise_after_shift(alternative: str) -> Advice:
+    """Advise what to do if a repair shifts the harm; `alternative` starts the sentence."""
+    return Advice(
+        (
+            f"{alternative}, or use more dimensions, as the repair is not better for everybody; "
+            "or report which groups bear the cost and why.",
+        ),
+        suggests_more_dimensions=True,
     )
 
 
@@ -123,7 +128,7 @@ def state_worsening_repair(comparison: ModelComparison) -> Verdict:
         f"{_describe_harm_by_pca(comparison)} Under {fair}, {quote_group(worst.group)} loses even "
         "more.",
         Advice(
-            (f"Keep {pca}, choose another criterion, or use more dimensions: do not use {fair}.",),
+            (f"Keep {pca}, compare other criteria, or use more dimensions: do not use {fair}.",),
             suggests_more_dimensions=True,
         ),
         comparison.fair.name,
@@ -140,7 +145,7 @@ def state_useless_repair(comparison: ModelComparison) -> Verdict:
         f"{_describe_harm_by_pca(comparison)} Under {fair}, the error of {worst_name} is not shown "
         "to decrease on new rows.",
         Advice(
-            (f"Keep {comparison.pca.name}, choose another criterion, or use more dimensions.",),
+            (f"Keep {comparison.pca.name}, compare other criteria, or use more dimensions.",),
             suggests_more_dimensions=True,
         ),
         comparison.fair.name,
