@@ -3,6 +3,8 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+MORE_DIMENSIONS = ", or use more dimensions"
+"""Last alternative of a step; a step is complete without it."""
 _CONDITION = "If the verdict does not change, "
 
 
@@ -75,6 +77,11 @@ class Advice:
             return new.on_condition(before)
         return new.after(before)
 
+    def without_more_dimensions(self) -> "Advice":
+        """Return the advice whose steps do not name more dimensions as an alternative."""
+        steps = tuple(step.replace(MORE_DIMENSIONS, "") for step in self.steps)
+        return replace(self, steps=steps, suggests_more_dimensions=False)
+
     def __str__(self) -> str:
         return self.text
 
@@ -97,7 +104,7 @@ def offer_at_cost(
         (
             decision,
             f"If it is, use {full_name} and report who pays.",
-            f"If it is not, {alternative}, or use more dimensions.",
+            f"If it is not, {alternative}{MORE_DIMENSIONS}.",
         ),
         offered_model=model,
         suggests_more_dimensions=True,

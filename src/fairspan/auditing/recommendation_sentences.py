@@ -5,7 +5,7 @@ Which model is recommended is decided in :mod:`fairspan.auditing.recommendation_
 
 from collections.abc import Sequence
 
-from fairspan.auditing.advice import Advice, offer_at_cost
+from fairspan.auditing.advice import MORE_DIMENSIONS, Advice, offer_at_cost
 from fairspan.auditing.effect_sentences import describe_shown_effects, explain_heavy_tails
 from fairspan.auditing.findings.finding import Finding
 from fairspan.auditing.group_names import ascii_share, quote_group, quote_labels
@@ -73,7 +73,7 @@ def _describe_rivals(
 def keep_pca(pca: ComparedModel) -> Advice:
     """Advise what to do if no fair model is recommended."""
     return Advice(
-        (f"Keep {pca.model}, or use more dimensions: no fair model is recommended.",),
+        (f"Keep {pca.model}{MORE_DIMENSIONS}: no fair model is recommended.",),
         suggests_more_dimensions=True,
     )
 

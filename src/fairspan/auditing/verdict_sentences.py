@@ -7,7 +7,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import replace
 
-from fairspan.auditing.advice import Advice, offer_at_cost
+from fairspan.auditing.advice import MORE_DIMENSIONS, Advice, offer_at_cost
 from fairspan.auditing.effect_sentences import describe_changes, format_points
 from fairspan.auditing.estimates import NOT_IDENTIFIED
 from fairspan.auditing.findings.finding import Finding
@@ -91,7 +91,7 @@ def advise_after_shift(alternative: str) -> Advice:
     """Advise what to do if a repair shifts the harm; `alternative` starts the sentence."""
     return Advice(
         (
-            f"{alternative}, or use more dimensions, as the repair is not better for everybody; "
+            f"{alternative}{MORE_DIMENSIONS}, as the repair is not better for everybody; "
             "or report which groups bear the cost and why.",
         ),
         suggests_more_dimensions=True,
@@ -128,7 +128,7 @@ def state_worsening_repair(comparison: ModelComparison) -> Verdict:
         f"{_describe_harm_by_pca(comparison)} Under {fair}, {quote_group(worst.group)} loses even "
         "more.",
         Advice(
-            (f"Keep {pca}, compare other criteria, or use more dimensions: do not use {fair}.",),
+            (f"Keep {pca} or compare other criteria{MORE_DIMENSIONS}: do not use {fair}.",),
             suggests_more_dimensions=True,
         ),
         comparison.fair.name,
@@ -145,7 +145,7 @@ def state_useless_repair(comparison: ModelComparison) -> Verdict:
         f"{_describe_harm_by_pca(comparison)} Under {fair}, the error of {worst_name} is not shown "
         "to decrease on new rows.",
         Advice(
-            (f"Keep {comparison.pca.name}, compare other criteria, or use more dimensions.",),
+            (f"Keep {comparison.pca.name} or compare other criteria{MORE_DIMENSIONS}.",),
             suggests_more_dimensions=True,
         ),
         comparison.fair.name,

@@ -7,7 +7,7 @@ from fairspan.auditing.verdict import Verdict
 from fairspan.formatting.names import join_all, join_alternatives
 from fairspan.formatting.numbers import format_level, to_ascii
 from fairspan.report.report import Report
-from fairspan.report.sentence_context import harmless_dimensions
+from fairspan.report.sentence_context import estimated_reductions, harmless_dimensions
 
 # Warnings whose remedy is what the verdict says itself: more rows or another number of dimensions.
 _CODES_ABOUT_SIZE = ("FS101", "FS102", "FS103", "FS108")
@@ -29,12 +29,25 @@ def with_dimension_steps(report: Report) -> Audit:
 
 def _with_tried_dimensions(verdict: Verdict, report: Report) -> Verdict:
     """Return the verdict with steps that name dimensions, or say that none of them helps."""
-    if not verdict.advice.step_at_any_dimension:
+    advice = verdict.advice
+    if advice.suggests_more_dimensions and _harms_at_all_larger_dimensions(report):
+        return replace(verdict, advice=advice.without_more_dimensions())
+    if not advice.step_at_any_dimension:
         return verdict
     steps = dimension_steps(
         verdict, harmless_dimensions(report), _codes_to_follow(report), report.audit.materiality
     )
-    return replace(verdict, advice=verdict.advice.with_dimension_steps(steps))
+    return replace(verdict, advice=advice.with_dimension_steps(steps))
+
+
+def _harms_at_all_larger_dimensions(report: Report) -> bool:
+    """Whether larger numbers of dimensions were tried, and PCA is shown to do harm at each."""
+    states = [
+        {estimates.state for estimates in dimension.pca_estimates}
+        for dimension in estimated_reductions(report)
+        if dimension.n_components > report.pca.n_components
+    ]
+    return bool(states) and all("harmed" in each for each in states)
 
 
 def dimension_steps(

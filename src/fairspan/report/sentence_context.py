@@ -161,7 +161,7 @@ def sentence_context(report: Report) -> dict[str, object]:
         "harmless_dimensions": harmless_dimensions(report),
         "unresolved_dimensions": unresolved_dimensions(report),
         "has_larger_dimensions": any(
-            dimension.n_components > d for dimension in _estimated_reductions(report)
+            dimension.n_components > d for dimension in estimated_reductions(report)
         ),
         "harm_by_dimension": harm_by_dimension(report),
         "harmed_by_pca": harmed_groups(pca),
@@ -331,7 +331,7 @@ def harmless_dimensions(report: Report) -> list[int]:
     variances = [group.observed_total_variance for group in report.pca.groups]
     max_losses = [report.audit.materiality * variance for variance in variances]
     harmless = []
-    for dimension in _estimated_reductions(report):
+    for dimension in estimated_reductions(report):
         rules_out_harm = [
             estimates.state in ("no material harm", "minor")
             and (estimates.expected_loss.high or 0.0) < max_loss
@@ -350,13 +350,13 @@ def unresolved_dimensions(report: Report) -> list[int]:
     harmless = harmless_dimensions(report)
     return [
         dimension.n_components
-        for dimension in _estimated_reductions(report)
+        for dimension in estimated_reductions(report)
         if dimension.n_components not in harmless
         and all(estimates.state != "harmed" for estimates in dimension.pca_estimates)
     ]
 
 
-def _estimated_reductions(report: Report) -> list[DimensionResult]:
+def estimated_reductions(report: Report) -> list[DimensionResult]:
     """Return the results with estimates by number of dimensions, but for all features."""
     return [
         dimension

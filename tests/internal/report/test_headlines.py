@@ -192,6 +192,18 @@ def test_steps_send_no_reader_to_dimensions_that_were_tried_in_vain(report_of_th
     assert second.startswith("If the verdict does not change, collect more rows, and audit again")
 
 
+def test_more_dimensions_are_not_proposed_if_they_were_tried_and_harm(report_of_three):
+    states = (HARMED_THIRD,) * 2
+    report = with_verdict(report_of_three, "harm, repair not shown to help", states, (0, 0, 0))
+    advice = Advice(("Keep PCA, or use more dimensions: why.",), suggests_more_dimensions=True)
+    verdicts = (replace(report.verdict, advice=advice), *report.audit.verdicts[1:])
+    report = replace(report, audit=replace(report.audit, verdicts=verdicts))
+    harmful = with_states_by_dimension(report, {3: "harmed", 4: "harmed"})
+    assert revised_steps(harmful) == ("Keep PCA: why.",)
+    open_at_three = with_states_by_dimension(report, {4: "harmed"})
+    assert revised_steps(open_at_three) == advice.steps
+
+
 def test_larger_dimensions_without_material_harm_are_apart_from_open_ones(report_of_three):
     helpful = with_verdict(report_of_three, "harm, repair helps", (HARMED_THIRD,) * 2, (0, 0, -0.1))
     assert sentence_words("dimension_advice", helpful) == ""
