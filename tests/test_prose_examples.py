@@ -38,7 +38,7 @@ def test_a_verdict(fair_audit):
         "keeps 59.9 points more (50.2 to 69.7), and no group pays more than the threshold of "
         "1.0 %: 'many' (3,000 rows) keeps 0.9 points less (0.9 to 0.99). Use fair: the largest "
         "loss of a group is estimated at 12.8 % of the variance of 'few' (under PCA, 72.8 %); the "
-        "upper limit of any group is 15.4 % (under PCA, 84.6 %)."
+        "largest upper limit is 15.4 %, of 'few' (under PCA, 84.6 %)."
     )
 
 

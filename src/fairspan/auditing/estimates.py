@@ -23,6 +23,9 @@ STATE_MEANINGS: Mapping[State, str] = {
 The threshold is the materiality.
 """
 
+NOT_IDENTIFIED = "best subspace not identified"
+"""Reason for an inconclusive state: components d and d + 1 may be equally important."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class GroupEstimates:
@@ -112,7 +115,7 @@ class GroupEstimates:
         if self.is_heavy_tailed:
             return "heavy-tailed losses"
         if not self.eigenvalue_gap.is_identified:
-            return "best subspace not identified"
+            return NOT_IDENTIFIED
         if (self.expected_loss.low or 0.0) > 0:
             return "above zero, but perhaps below the threshold"
         if (self.expected_loss.high or 0.0) < 0:

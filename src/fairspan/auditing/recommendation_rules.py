@@ -147,13 +147,16 @@ def _choose(
     if fair_models and all(model.favors_equal_errors for model in fair_models):
         return _Choice("undecided", advise_other_criterion(fair_models))
     kinds = comparison.verdict_kinds
+    helpful = [model for model in fair_models if kinds[model.model] == "harm, repair helps"]
     if leading is pca:
-        helpful = [model for model in fair_models if kinds[model.model] == "harm, repair helps"]
         if helpful:
             return _Choice("undecided", keep_pca(pca), explain_larger_loss(helpful[0], pca))
         return _Choice("use model", advise_pca_without_rival(pca), model=pca.model)
     if leading.effects_of_kind("cost"):
-        advice = offer_costly_model(leading) if leading.effects_of_kind("gain") else keep_pca(pca)
+        advice = keep_pca(pca)
+        if leading.effects_of_kind("gain"):
+            others = [model for model in fair_models if model is not leading]
+            advice = offer_costly_model(leading, pca, others, helpful)
         return _Choice("no model, a group pays", advice, explain_costs(leading))
     if kinds[leading.model] == "harm, repair helps":
         if leading.largest_loss_limit >= pca.largest_loss_limit:
@@ -161,9 +164,9 @@ def _choose(
             return _Choice("undecided", keep_pca(pca), reason)
         advice = advise_fair_model(leading, pca, fair_models, tied)
         return _Choice("use model", advice, model=leading.model)
-    helpful = [model for model in fair_models if kinds[model.model] == "harm, repair helps"]
-    if harmed_groups(comparison.pca):
-        reason = explain_undecided(leading, pca, fair_models, helpful)
+    harmed = harmed_groups(comparison.pca)
+    if harmed:
+        reason = explain_undecided(leading, pca, fair_models, helpful, harmed[0].group)
     else:
         reason = explain_unneeded(leading, pca, fair_models)
     return _Choice("undecided", keep_pca(pca), reason)

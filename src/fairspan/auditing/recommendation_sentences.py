@@ -5,13 +5,14 @@ Which model is recommended is decided in :mod:`fairspan.auditing.recommendation_
 
 from collections.abc import Sequence
 
-from fairspan.auditing.advice import Advice, offer_at_cost
+from fairspan.auditing.advice import MORE_DIMENSIONS, Advice, offer_at_cost
 from fairspan.auditing.effect_sentences import describe_shown_effects, explain_heavy_tails
 from fairspan.auditing.findings.finding import Finding
 from fairspan.auditing.group_names import ascii_share, quote_group, quote_labels
 from fairspan.auditing.recommendation import ComparedModel
 from fairspan.formatting.names import join_alternatives, join_truncated
 from fairspan.formatting.numbers import noun_form, number_word, verb_form
+from fairspan.rows.labels import Label
 
 # Maximum number of groups that are named of those that may pay.
 _MAX_NAMED = 3
@@ -72,18 +73,47 @@ def _describe_rivals(
 def keep_pca(pca: ComparedModel) -> Advice:
     """Advise what to do if no fair model is recommended."""
     return Advice(
-        (f"Keep {pca.model}, or use more dimensions: no fair model is recommended.",),
+        (f"Keep {pca.model}{MORE_DIMENSIONS}: no fair model is recommended.",),
         suggests_more_dimensions=True,
     )
 
 
-def offer_costly_model(model: ComparedModel) -> Advice:
-    """Offer a model under which groups gain and others pay, if the cost is acceptable."""
+def offer_costly_model(
+    model: ComparedModel,
+    pca: ComparedModel,
+    others: Sequence[ComparedModel],
+    helpful: Sequence[ComparedModel],
+) -> Advice:
+    """Offer a model under which groups gain and others pay, if the cost is acceptable.
+
+    Parameters
+    ----------
+    model, pca : ComparedModel
+    others : sequence of ComparedModel
+        The other fair models; if there are none, the reader can compare some.
+    helpful : sequence of ComparedModel
+        Those of them that help the group that PCA harms most, without a material cost.
+    """
     payers = quote_labels([effect.group for effect in model.effects_of_kind("cost")])
     return offer_at_cost(
         f"Decide whether a cost to {payers} is acceptable: no model is better for everybody.",
         model.full_name,
         model.model,
+        _alternative_to_cost(pca, others, helpful),
+    )
+
+
+def _alternative_to_cost(
+    pca: ComparedModel, others: Sequence[ComparedModel], helpful: Sequence[ComparedModel]
+) -> str:
+    """Return what to do if a cost is not acceptable, in the imperative."""
+    if not others:
+        return "compare other criteria"
+    if helpful:
+        names = join_alternatives([each.full_name for each in helpful], _MAX_NAMED)
+        return f"consider {names}, shown to help without a material cost"
+    return (
+        f"keep {pca.model} (no fair model of this audit is shown to help without a material cost)"
     )
 
 
@@ -131,15 +161,31 @@ def explain_undecided(
     pca: ComparedModel,
     fair_models: Sequence[ComparedModel],
     helpful: Sequence[ComparedModel],
+    most_harmed: Label,
 ) -> str:
     """Explain why the model with the smallest estimate of the largest loss is not recommended.
 
-    `helpful` are other models that help without a material cost.
+    Parameters
+    ----------
+    model, pca : ComparedModel
+    fair_models : sequence of ComparedModel
+    helpful : sequence of ComparedModel
+        Other models that help without a material cost.
+    most_harmed : label
+        The group that PCA harms most. If it is shown to gain, a material cost is not ruled out, or
+        the model does harm that PCA is not shown to do.
     """
-    reason = f"the group that {pca.model} harms most is not shown to gain"
+    reasons = []
+    if most_harmed not in [effect.group for effect in model.effects_of_kind("gain")]:
+        reasons.append(f"{quote_group(most_harmed)} is not shown to gain")
     if model.possible_costs:
-        reason = _describe_possible_costs(model)
-    text = f"{_describe_leading(model, pca, fair_models)} It is not recommended, since {reason}."
+        reasons.append(_describe_possible_costs(model))
+    if not reasons:
+        reasons.append(f"it harms a group that {pca.model} is not shown to harm")
+    text = (
+        f"{_describe_leading(model, pca, fair_models)} It is not recommended, since "
+        f"{', and '.join(reasons)}."
+    )
     if helpful:
         smallest = min(helpful, key=lambda each: each.expected_largest_loss)
         text += (
@@ -167,8 +213,8 @@ def _describe_leading(
         return f"Under {model.full_name}, {_describe_losses(model, pca)}."
     return (
         f"Of {_describe_rivals(model, pca, fair_models)}, {model.full_name} has the smallest "
-        f"estimate of the largest loss of a group, {_describe_estimates(model, pca)}; the upper "
-        f"limit of any group is {_limit_share(model)} (under {pca.model}, {_limit_share(pca)})."
+        f"estimate of the largest loss of a group, {_describe_estimates(model, pca)}; "
+        f"{_describe_limits(model, pca)}."
     )
 
 
@@ -193,9 +239,19 @@ def _describe_possible_costs(model: ComparedModel) -> str:
 def _describe_losses(model: ComparedModel, pca: ComparedModel) -> str:
     """Return the estimate of the largest loss and its upper limit, each beside that under PCA."""
     return (
-        f"the largest loss of a group is estimated at {_describe_estimates(model, pca)}; the "
-        f"upper limit of any group is {_limit_share(model)} "
-        f"(under {pca.model}, {_limit_share(pca)})"
+        f"the largest loss of a group is estimated at {_describe_estimates(model, pca)}; "
+        f"{_describe_limits(model, pca)}"
+    )
+
+
+def _describe_limits(model: ComparedModel, pca: ComparedModel) -> str:
+    """Return the largest upper limits under a model and PCA, naming a group once."""
+    under_pca = _limit_share(pca)
+    if model.group != pca.group:
+        under_pca += f", of {quote_group(pca.group)}"
+    return (
+        f"the largest upper limit is {_limit_share(model)}, of {quote_group(model.group)} "
+        f"(under {pca.model}, {under_pca})"
     )
 
 

@@ -23,6 +23,7 @@ from fairspan.auditing.verdict_sentences import (
     add_error_gap,
     add_harm_by_repair,
     add_harm_without_rise,
+    advise_after_shift,
     casts_doubt,
     state_costly_repair,
     state_harm_without_repair,
@@ -235,8 +236,19 @@ def _with_recommendation(verdict: Verdict, recommendation: Recommendation | None
     # The verdict has described already who gains and who pays under this model.
     names_payers = recommendation.kind == "no model, a group pays"
     if names_payers and recommendation.leading_model == verdict.model and says_cost:
-        return verdict
+        return _with_alternative(verdict, recommendation)
     return replace(verdict, advice=recommendation.advice)
+
+
+def _with_alternative(verdict: Verdict, recommendation: Recommendation) -> Verdict:
+    """Return the verdict on the leading model, whose alternative depends on all models compared."""
+    if len(recommendation.compared) == 2:
+        return verdict
+    if verdict.kind == "harm, repair shifts it":
+        return replace(verdict, advice=advise_after_shift(f"Keep {recommendation.baseline}"))
+    *steps, _ = verdict.advice.steps
+    steps.append(recommendation.advice.steps[-1])
+    return replace(verdict, advice=replace(verdict.advice, steps=tuple(steps)))
 
 
 def _with_caveats(verdict: Verdict, baseline: str | None, findings: Sequence[Finding]) -> Verdict:

@@ -7,8 +7,9 @@ import math
 from collections.abc import Sequence
 from dataclasses import replace
 
-from fairspan.auditing.advice import Advice, offer_at_cost
+from fairspan.auditing.advice import MORE_DIMENSIONS, Advice, offer_at_cost
 from fairspan.auditing.effect_sentences import describe_changes, format_points
+from fairspan.auditing.estimates import NOT_IDENTIFIED
 from fairspan.auditing.findings.finding import Finding
 from fairspan.auditing.group_effects import GroupEffect
 from fairspan.auditing.group_names import (
@@ -80,15 +81,20 @@ def state_shifting_repair(comparison: ModelComparison) -> Verdict:
         "harm, repair shifts it",
         f"{_describe_harm_by_pca(comparison)} Under {fair}, "
         f"{_describe_harm(comparison.newly_harmed)}, which {pca} is not shown to harm.{also}",
-        Advice(
-            (
-                "Choose another criterion or more dimensions, as the repair is not better for "
-                "everybody; or report which groups bear the cost and why.",
-            ),
-            suggests_more_dimensions=True,
-        ),
+        advise_after_shift("Compare other criteria"),
         comparison.fair.name,
         labels_of(comparison.newly_harmed),
+    )
+
+
+def advise_after_shift(alternative: str) -> Advice:
+    """Advise what to do if a repair shifts the harm; `alternative` starts the sentence."""
+    return Advice(
+        (
+            f"{alternative}{MORE_DIMENSIONS}, as the repair is not better for everybody; "
+            "or report which groups bear the cost and why.",
+        ),
+        suggests_more_dimensions=True,
     )
 
 
@@ -122,7 +128,7 @@ def state_worsening_repair(comparison: ModelComparison) -> Verdict:
         f"{_describe_harm_by_pca(comparison)} Under {fair}, {quote_group(worst.group)} loses even "
         "more.",
         Advice(
-            (f"Keep {pca}, choose another criterion, or use more dimensions: do not use {fair}.",),
+            (f"Keep {pca} or compare other criteria{MORE_DIMENSIONS}: do not use {fair}.",),
             suggests_more_dimensions=True,
         ),
         comparison.fair.name,
@@ -139,7 +145,7 @@ def state_useless_repair(comparison: ModelComparison) -> Verdict:
         f"{_describe_harm_by_pca(comparison)} Under {fair}, the error of {worst_name} is not shown "
         "to decrease on new rows.",
         Advice(
-            (f"Keep {comparison.pca.name}, choose another criterion, or use more dimensions.",),
+            (f"Keep {comparison.pca.name} or compare other criteria{MORE_DIMENSIONS}.",),
             suggests_more_dimensions=True,
         ),
         comparison.fair.name,
@@ -377,6 +383,7 @@ def state_unstable_pca(
         f"depends on the rows it is fitted to. Consider {STABILIZING_CHANGES}.",
         advice=Advice(
             (f"Try {STABILIZING_CHANGES}, and audit again.", _CLAIM_NOTHING),
+            step_at_any_dimension="Try different scaling, or a check for outliers",
         ),
         model=name,
         groups=labels_of(inconclusive),
@@ -389,32 +396,46 @@ def state_too_few_rows(pca: ModelResult, name: str, inconclusive: Sequence[Group
     if pca.no_estimates_reason is not None:
         reason = f" ({pca.no_estimates_reason})"
     remedy = f"Collect more rows of {quote_groups(inconclusive)}, or use fewer dimensions"
-    if all(group.is_identified is False for group in inconclusive):
+    rows_step = f"Collect more rows of {quote_groups(inconclusive)}"
+    identified = [group for group in inconclusive if group.is_identified is not False]
+    if len(identified) < len(inconclusive):
         # More rows do not tell equal eigenvalues apart; fewer dimensions also need fewer rows.
         remedy = "Use another number of dimensions, preferably a smaller one"
+        if identified:
+            remedy += f", with more rows of {quote_groups(identified)}"
+            rows_step = f"Collect more rows of {quote_groups(identified)}"
+        else:
+            rows_step += ", which may resolve other numbers of dimensions"
     return Verdict(
         kind="inconclusive",
         summary=f"These rows do not suffice to decide whether {pca.name} harms "
         f"{alternatives_with_counts(inconclusive)}{reason}.{describe_detectable_losses(inconclusive)}"
         f"{_describe_unidentified(pca, inconclusive)}",
-        advice=Advice((f"{remedy}, and audit again.", _CLAIM_NOTHING)),
+        advice=Advice(
+            (f"{remedy}, and audit again.", _CLAIM_NOTHING),
+            step_at_any_dimension=rows_step,
+        ),
         model=name,
         groups=labels_of(inconclusive),
     )
 
 
 def _describe_unidentified(model: ModelResult, groups: Sequence[GroupResult]) -> str:
-    """Describe the groups whose best components are not determined; empty if there are none."""
-    unidentified = [group for group in groups if group.is_identified is False]
+    """Describe the groups whose best components are not determined; empty if there are none.
+
+    Groups are left out whose state tables explain otherwise, as by heavy tails.
+    """
+    unidentified = [group for group in groups if group.state_reason == NOT_IDENTIFIED]
     if not unidentified:
         return ""
     d = model.n_components
     components = f"{ordinal(d)} and {ordinal(d + 1)} component"
+    dimensions = to_ascii(format_count(d, "dimension"))
     best = f"which {d} suit" if d > 1 else "which one suits"
     pronoun = verb_form(len(unidentified), "it", "them")
     return (
         f" The {components} of {quote_groups(unidentified)} are about equally important, so it is "
-        f"not known {best} {pronoun} best; more rows may not help."
+        f"not known {best} {pronoun} best; with {dimensions}, more rows may not help."
     )
 
 
@@ -457,9 +478,7 @@ def state_misleading_data(
 def add_caveats(verdict: Verdict, findings: Sequence[Finding]) -> Verdict:
     """Return the verdict followed by caveats of findings, with their remedies as first steps."""
     remedies = dict.fromkeys(finding.stated_remedy or finding.remedy for finding in findings)
-    first_step, *other_steps = verdict.advice.steps
-    first_step = f"If the verdict does not change, {first_step[0].lower()}{first_step[1:]}"
-    advice = replace(verdict.advice, steps=(*remedies, first_step, *other_steps))
+    advice = verdict.advice.on_condition(list(remedies))
     return replace(
         verdict,
         summary=f"{verdict.summary} Caveat: {_join_caveats(findings)}.",

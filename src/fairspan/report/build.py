@@ -14,6 +14,7 @@ from fairspan.moments.group_moments import GroupMoments
 from fairspan.moments.row_spread import with_row_spread_if_singular
 from fairspan.progress import overall_progress
 from fairspan.report.curves import build_curves
+from fairspan.report.dimension_steps import with_dimension_steps
 from fairspan.report.fits import audit_fits, fit_criteria
 from fairspan.report.provenance import Provenance
 from fairspan.report.report import Report
@@ -94,7 +95,7 @@ def build_report(
     user_models = None
     if models:
         user_models = audit_user_models(models, rows, held_out, moments, estimation)
-    return Report(
+    report = Report(
         audit=audit,
         fits=fits,
         curves=curves,
@@ -104,3 +105,4 @@ def build_report(
         skipped_criteria=skipped,
         user_models=user_models,
     )
+    return replace(report, audit=with_dimension_steps(report))

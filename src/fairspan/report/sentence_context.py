@@ -163,7 +163,10 @@ def sentence_context(report: Report) -> dict[str, object]:
         "change_decimals": change_decimals,
         "share_with_change": share_with_change,
         "harmless_dimensions": harmless_dimensions(report),
-        "unharmed_dimensions": unharmed_dimensions(report),
+        "unresolved_dimensions": unresolved_dimensions(report),
+        "has_larger_dimensions": any(
+            dimension.n_components > d for dimension in estimated_reductions(report)
+        ),
         "harm_by_dimension": harm_by_dimension(report),
         "harmed_by_pca": harmed_groups(pca),
         **_harmful_models(report),
@@ -208,14 +211,19 @@ def sentence_context(report: Report) -> dict[str, object]:
 
 
 def _affected_groups(report: Report) -> dict[str, list[GroupResult]]:
-    """Return the groups that gain, pay and are newly harmed under the main model."""
+    """Return the groups that gain, pay, and are newly or still harmed under the main model."""
     if report.main.is_pca:
-        return {"gainers": [], "payers": [], "newly_harmed": []}
+        return {"gainers": [], "payers": [], "newly_harmed": [], "still_harmed": []}
     comparison = ModelComparison.from_models(report.main, report.pca, report.audit.materiality)
     return {
         "gainers": comparison.groups_with_effect("gain"),
         "payers": comparison.groups_with_effect("cost"),
         "newly_harmed": comparison.newly_harmed,
+        "still_harmed": [
+            group
+            for group in harmed_groups(report.main)
+            if group.group in comparison.labels_harmed_by_pca
+        ],
     }
 
 
@@ -235,19 +243,19 @@ def _assumptions_of_harm(report: Report) -> list[str]:
 def _harmful_models(report: Report) -> dict[str, list[str]]:
     """Return the names of the fair models under which a group is harmed that PCA does not harm.
 
-    Those under which its error is shown to rise are separate from those for which it is not.
+    Those under which its error is shown to rise are also listed on their own.
     """
+    harmful = []
     worse = []
-    not_shown_worse = []
     for model in report.audit.models:
         if model.is_pca or not model.has_estimates:
             continue
         comparison = ModelComparison.from_models(model, report.pca, report.audit.materiality)
+        if comparison.newly_harmed or comparison.harmed_without_rise:
+            harmful.append(model.name)
         if comparison.newly_harmed:
             worse.append(model.name)
-        elif comparison.harmed_without_rise:
-            not_shown_worse.append(model.name)
-    return {"worse_models": worse, "not_shown_worse_models": not_shown_worse}
+    return {"worse_models": worse, "harmful_models": harmful}
 
 
 def _increased_losses(report: Report) -> list[tuple[GroupResult, GroupResult]]:
@@ -336,7 +344,7 @@ def harmless_dimensions(report: Report) -> list[int]:
     variances = [group.observed_total_variance for group in report.pca.groups]
     max_losses = [report.audit.materiality * variance for variance in variances]
     harmless = []
-    for dimension in _estimated_reductions(report):
+    for dimension in estimated_reductions(report):
         rules_out_harm = [
             estimates.state in ("no material harm", "minor")
             and (estimates.expected_loss.high or 0.0) < max_loss
@@ -347,16 +355,21 @@ def harmless_dimensions(report: Report) -> list[int]:
     return harmless
 
 
-def unharmed_dimensions(report: Report) -> list[int]:
-    """Return the evaluated numbers of dimensions at which PCA is not shown to harm any group."""
+def unresolved_dimensions(report: Report) -> list[int]:
+    """Return the evaluated numbers of dimensions at which material harm by PCA stays open.
+
+    No group is shown to be harmed, but a loss above the threshold is not ruled out for every group.
+    """
+    harmless = harmless_dimensions(report)
     return [
         dimension.n_components
-        for dimension in _estimated_reductions(report)
-        if all(estimates.state != "harmed" for estimates in dimension.pca_estimates)
+        for dimension in estimated_reductions(report)
+        if dimension.n_components not in harmless
+        and all(estimates.state != "harmed" for estimates in dimension.pca_estimates)
     ]
 
 
-def _estimated_reductions(report: Report) -> list[DimensionResult]:
+def estimated_reductions(report: Report) -> list[DimensionResult]:
     """Return the results with estimates by number of dimensions, but for all features."""
     return [
         dimension

@@ -376,7 +376,7 @@ def test_estimates_and_limits_of_the_largest_loss_are_distinguished():
     compared_model = result.compared[1]
     assert (compared_model.expected_group, compared_model.group) == ("a", "b")
     assert "estimated at 0.8 % of the variance of 'a' (under PCA, 20.0 %)" in result.text
-    assert "the upper limit of any group is 1.5 % (under PCA, 22.0 %)" in result.text
+    assert "the largest upper limit is 1.5 %, of 'b' (under PCA, 22.0 %, of 'a')" in result.text
     assert result.kind == "use model"
     assert "so a loss above 1.0 % is not ruled out." in result.text
 

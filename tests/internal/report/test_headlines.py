@@ -14,6 +14,7 @@ from fairspan.auditing.findings.finding_catalog import make_finding
 from fairspan.auditing.intervals import Estimate
 from fairspan.auditing.verdict import Verdict, VerdictKind
 from fairspan.formatting.numbers import format_share
+from fairspan.report.dimension_steps import with_dimension_steps
 from fairspan.report.page import render_page, render_sentence
 from fairspan.report.sentence_context import group_by_outcome, next_component_share
 from fairspan.report.tables.decision_tables import decisions_table
@@ -93,6 +94,13 @@ def test_the_headline_names_who_is_harmed_and_who_pays_and_nobody_else(report_of
     text = sentence_words("headline", report)
     assert text.endswith(".")
     assert named_groups(text) == groups
+    # Who gains may still be harmed; in these cases the third group is.
+    gains = kind in (
+        "harm, repair helps",
+        "harm, repair at a cost",
+        "harm, repair at a possible cost",
+    )
+    assert ("'cid' remains harmed" in text) is gains
     # Costs below the threshold are not called costs.
     assert ("pays for it" in text) is (kind == "harm, repair at a cost")
     page = parse_page(render_page(report)).with_id("summary")
@@ -112,18 +120,15 @@ def test_outcomes_count_every_criterion_once_and_contradict_none():
     assert [outcome.helps for outcome in outcomes] == [True, True, True, False, False, False]
 
 
-@pytest.mark.parametrize("is_harmless", [False, True])
-def test_the_advice_names_the_dimensions_without_harm(report_of_three, is_harmless):
-    """If more rows may not help, a reader needs a number of dimensions to go to."""
-    states = (FINE, FINE, UNKNOWN), (FINE, FINE, UNKNOWN)
-    report = with_verdict(report_of_three, "inconclusive", states, (0, 0, 0))
+def with_states_by_dimension(report, states):
+    """Return the report with one state of all groups at each of its numbers of dimensions."""
     dimensions = [
         replace(
             dimension,
             pca_estimates=[
                 replace(
                     estimates,
-                    state=FINE if is_harmless and dimension.n_components in (1, 5) else UNKNOWN,
+                    state=states.get(dimension.n_components, UNKNOWN),
                     expected_loss=Estimate(0.0, 0.0, 0.0),
                 )
                 for estimates in dimension.pca_estimates
@@ -132,21 +137,98 @@ def test_the_advice_names_the_dimensions_without_harm(report_of_three, is_harmle
         for dimension in report.curves.dimensions
     ]
     assert len(dimensions) == report.n_features == 5
-    report = replace(report, curves=replace(report.curves, dimensions=dimensions))
-    advice = sentence_words("dimension_advice", report)
-    if is_harmless:
-        # All five features reduce nothing.
-        assert advice == "At 1 dimension, a loss above 1 % is ruled out for every group."
-    else:
-        assert advice.startswith("At none of the evaluated numbers of dimensions that reduce the")
-    helpful = with_verdict(report, "harm, repair helps", (HARMED_THIRD,) * 2, (0, 0, -0.1))
+    return replace(report, curves=replace(report.curves, dimensions=dimensions))
+
+
+def proposing_dimensions(
+    report, steps=("Use fewer dimensions, and audit again.", "Claim nothing.")
+):
+    """Return the report with an inconclusive verdict that proposes another dimension, and steps."""
+    states = (FINE, FINE, UNKNOWN), (FINE, FINE, UNKNOWN)
+    report = with_verdict(report, "inconclusive", states, (0, 0, 0))
+    advice = Advice(steps, step_at_any_dimension="Collect more rows")
+    verdicts = (replace(report.verdict, advice=advice), *report.audit.verdicts[1:])
+    return replace(report, audit=replace(report.audit, verdicts=verdicts, findings=()))
+
+
+def revised_steps(report):
+    """Return the steps of the first verdict after the numbers of dimensions were tried."""
+    return with_dimension_steps(report).verdicts[0].advice.steps
+
+
+def test_steps_name_the_dimensions_without_material_harm(report_of_three):
+    """If more rows may not help, a reader needs a number of dimensions to go to."""
+    # All five features reduce nothing.
+    report = with_states_by_dimension(proposing_dimensions(report_of_three), {1: FINE, 5: FINE})
+    step, last = revised_steps(report)
+    assert step.startswith("Use 1 dimension, where a loss above 1 % under PCA is ruled out")
+    assert step.endswith("Otherwise collect more rows, and audit again.")
+    assert last == "Claim nothing."
+    assert sentence_words("dimension_advice", report) == ""
+
+
+def test_steps_send_no_reader_to_dimensions_that_were_tried_in_vain(report_of_three):
+    report = with_states_by_dimension(proposing_dimensions(report_of_three), {5: FINE})
+    step, last = revised_steps(report)
+    assert step.startswith("Collect more rows, and audit again: at none of the evaluated numbers")
+    assert last == "Claim nothing."
+    # A warning that asks for rows or dimensions is no other way.
+    figures = {"groups": "'cid'", "optimism": "20 %"}
+    warnings = (make_finding("FS108", figures), make_finding("FS410", {"duplicates": ""}))
+    warned = replace(report, audit=replace(report.audit, findings=warnings))
+    first, second, _ = revised_steps(warned)
+    assert first.startswith("Follow the warning FS410, and audit again: at none of the evaluated")
+    assert second == "If the verdict does not change, collect more rows."
+    # Remedies that come first stay first, and what follows stays on their condition.
+    steps = (
+        "Name the clusters.",
+        "If the verdict does not change, use 1 dimension.",
+        "Claim nothing.",
+    )
+    first, second, _ = revised_steps(
+        with_states_by_dimension(proposing_dimensions(report_of_three, steps), {})
+    )
+    assert first == "Name the clusters."
+    assert second.startswith("If the verdict does not change, collect more rows, and audit again")
+
+
+def test_more_dimensions_are_not_proposed_if_they_were_tried_and_harm(report_of_three):
+    states = (HARMED_THIRD,) * 2
+    report = with_verdict(report_of_three, "harm, repair not shown to help", states, (0, 0, 0))
+    advice = Advice(("Keep PCA, or use more dimensions: why.",), suggests_more_dimensions=True)
+    verdicts = (replace(report.verdict, advice=advice), *report.audit.verdicts[1:])
+    report = replace(report, audit=replace(report.audit, verdicts=verdicts))
+    harmful = with_states_by_dimension(report, {3: "harmed", 4: "harmed"})
+    assert revised_steps(harmful) == ("Keep PCA: why.",)
+    open_at_three = with_states_by_dimension(report, {4: "harmed"})
+    assert revised_steps(open_at_three) == advice.steps
+
+
+def test_larger_dimensions_without_material_harm_are_apart_from_open_ones(report_of_three):
+    helpful = with_verdict(report_of_three, "harm, repair helps", (HARMED_THIRD,) * 2, (0, 0, -0.1))
     assert sentence_words("dimension_advice", helpful) == ""
-    verdict = replace(helpful.verdict, advice=Advice("Larger.", suggests_more_dimensions=True))
+    verdict = replace(helpful.verdict, advice=Advice(("Larger.",), suggests_more_dimensions=True))
     useless = replace(helpful, audit=replace(helpful.audit, verdicts=(verdict,)))
     # No more than the two dimensions of the report, and fewer than all five.
-    assert sentence_words("dimension_advice", useless).startswith(
-        "PCA is not shown to harm any group at 3, 4 dimensions"
+    start = "Of the evaluated numbers of dimensions above 2 (each considered separately), "
+    advice = {
+        name: sentence_words("dimension_advice", with_states_by_dimension(useless, states))
+        for name, states in {
+            "both": {1: FINE, 3: UNKNOWN, 4: FINE},
+            "ruled out": {3: FINE, 4: FINE},
+            "open": {1: FINE, 3: "harmed", 4: UNKNOWN},
+            "harm": {3: "harmed", 4: "harmed"},
+        }.items()
+    }
+    assert all(text.startswith(start) for text in advice.values())
+    assert advice["both"].endswith(
+        "group at 4; at 3 it is not, though no group is shown to be harmed."
     )
+    assert advice["ruled out"].endswith(
+        "a loss above 1 % under PCA is ruled out for every group at 3, 4."
+    )
+    assert advice["open"].endswith("for every group; at 4, no group is shown to be harmed.")
+    assert advice["harm"].endswith("rules out a loss above 1 % under PCA for every group.")
 
 
 def test_one_criterion_is_not_counted(report_of_three):

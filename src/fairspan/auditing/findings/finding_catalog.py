@@ -149,6 +149,16 @@ ENTRIES = {
         "roughly. {remedy}",
         remedy="Collect more rows, or use fewer dimensions.",
         further_remedy="You can also merge the group with another.",
+        other_messages={
+            "not identified": "{groups}: the error of the group's best subspace is larger on "
+            "held-out rows than on its training rows, by {optimism} of its error, and which "
+            "components suit the group best is not known, so its loss is known only roughly. With "
+            "this number of dimensions, more rows may not help. {remedy}",
+        },
+        other_remedies={
+            "not identified": "If another number of dimensions does not help either, report that "
+            "the loss is not known.",
+        },
     ),
     "FS109": FindingEntry(
         title="a few rows dominate an error",
@@ -334,8 +344,16 @@ ENTRIES = {
         severity="info",
         message="{model} versus {baseline} on {scope}: the largest loss of a group changes from "
         "{loss_before} to {loss_after} of its variance, and {total_error}.",
-        remedy="Decide whether the change in the largest loss justifies that in the error over all "
-        "rows.",
+        remedy="Decide whether the smaller largest loss justifies the larger error over all rows.",
+        other_remedies={
+            "nothing to weigh": "By these figures, the largest loss is smaller and the error over "
+            "all rows is not larger, so there is nothing to weigh. The verdict says which groups "
+            "are shown to gain or to pay.",
+            "no benefit": "Neither figure is smaller than under PCA, so they give no reason to "
+            "use this model.",
+            "only error falls": "Decide whether the smaller error over all rows justifies the "
+            "larger largest loss.",
+        },
     ),
     "FS303": FindingEntry(
         title="which groups lose by fair PCA",

@@ -129,13 +129,22 @@ def missing_estimates(models: Sequence[ModelResult]) -> Iterator[Finding]:
 def unstable_best_subspaces(models: Sequence[ModelResult]) -> Iterator[Finding]:
     """FS108: groups whose best subspace under any model has an optimism above 10 %."""
     groups = _groups_where(models, lambda group: group.relative_optimism > MAX_OPTIMISM)
-    if groups:
-        optimism = join_truncated([ascii_share(group.relative_optimism) for group in groups])
-        yield make_finding(
-            "FS108",
-            {"groups": quote_groups(groups), "optimism": optimism},
-            groups=labels_of(groups),
-        )
+    unidentified = [group for group in groups if _is_not_identified(group)]
+    others = [group for group in groups if not _is_not_identified(group)]
+    for affected, case in ((others, None), (unidentified, "not identified")):
+        if affected:
+            optimism = join_truncated([ascii_share(group.relative_optimism) for group in affected])
+            yield make_finding(
+                "FS108",
+                {"groups": quote_groups(affected), "optimism": optimism},
+                case=case,
+                groups=labels_of(affected),
+            )
+
+
+def _is_not_identified(group: GroupResult) -> bool:
+    """Whether the verdict says that more rows may not help, as its best subspace is not unique."""
+    return group.state == "inconclusive" and group.is_identified is False
 
 
 def heavy_tails(models: Sequence[ModelResult]) -> Iterator[Finding]:

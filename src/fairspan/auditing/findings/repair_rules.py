@@ -44,22 +44,50 @@ def effect_of_repair(models: Sequence[ModelResult]) -> Iterator[Finding]:
         loss_before = _largest_loss_share(pca, scope)
         if loss_before == 0:
             continue
-        error_before = _total_error(pca, scope)
-        error_after = _total_error(model, scope)
+        loss_shares = (loss_before, _largest_loss_share(model, scope))
+        error_shares = (
+            _total_error(pca, scope) / pca.total_variance,
+            _total_error(model, scope) / model.total_variance,
+        )
         yield make_finding(
             "FS302",
             {
                 "baseline": pca.name,
                 "scope": scope,
-                "loss_before": ascii_share(loss_before),
-                "loss_after": ascii_share(_largest_loss_share(model, scope)),
-                "total_error": _describe_total_error(
-                    ascii_share(error_before / pca.total_variance),
-                    ascii_share(error_after / model.total_variance),
-                ),
+                "loss_before": ascii_share(loss_shares[0]),
+                "loss_after": ascii_share(loss_shares[1]),
+                "total_error": _describe_total_error(*map(ascii_share, error_shares)),
             },
+            case=_case_of_changes(loss_shares, error_shares),
             model=model.name,
         )
+
+
+def _case_of_changes(
+    loss_shares: tuple[float, float], error_shares: tuple[float, float]
+) -> str | None:
+    """Return the case of FS302 by what its figures leave to decide.
+
+    Each pair is the share under PCA and that under the fair model. Shares that are printed alike
+    count as equal.
+
+    Examples
+    --------
+    >>> _case_of_changes((0.08, 0.02), (0.479, 0.474))
+    'nothing to weigh'
+    >>> _case_of_changes((0.08, 0.02), (0.474, 0.479))
+    """
+    loss_falls = _falls(*loss_shares)
+    error_falls = _falls(*error_shares)
+    if loss_falls:
+        error_rises = _falls(*reversed(error_shares))
+        return None if error_rises else "nothing to weigh"
+    return "only error falls" if error_falls else "no benefit"
+
+
+def _falls(before: float, after: float) -> bool:
+    """Whether a share decreases in the figures that are printed."""
+    return after < before and ascii_share(after) != ascii_share(before)
 
 
 def _describe_total_error(before: str, after: str) -> str:
