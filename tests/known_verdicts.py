@@ -128,7 +128,11 @@ TRUTHS = (
     # A few rows lead the repair astray, and nothing can be said of those who have them. The other
     # group is harmed by the fair model, but other rows could lead that elsewhere.
     KnownVerdict(
-        "heavy tails", heavy_tails, "inconclusive", ("steady", "tailed"), action="Collect more"
+        "heavy tails",
+        heavy_tails,
+        "inconclusive",
+        ("steady", "tailed"),
+        action="more rows of 'steady'",
     ),
     KnownVerdict("nothing is lost", no_loss, NONE, action="Use PCA"),
     KnownVerdict(

@@ -375,8 +375,8 @@ def test_displays_accept_wide_and_sparse_moments(kind):
     else:
         import scipy.sparse
 
-        wide = scipy.sparse.random(120, 1600, density=0.02, random_state=rng).tocsr()
-        groups = np.repeat(["a", "b"], 60)
+        wide = scipy.sparse.random(300, 1600, density=0.02, random_state=rng).tocsr()
+        groups = np.repeat(["a", "b"], 150)
     fair = FairPCA(2).fit(wide, sensitive_features=groups)
     assert type(fair.moments_).__name__.lower().startswith(kind)
     losses = GroupLossDisplay.from_estimator(fair, unit="squared").values()[1]
