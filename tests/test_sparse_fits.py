@@ -502,3 +502,17 @@ def test_a_solution_next_to_close_eigenvalues_is_closed_and_verified(seed):
     assert model.solution_.n_eigenproblems < 150
     assert model.solution_.objective == pytest.approx(dense.solution_.objective, rel=1e-9)
     assert verify(model, X, groups).holds
+
+
+@pytest.mark.usefixtures("low_dense_limit", "no_sparse_row_coordinates")
+def test_a_table_of_zeros_is_never_made_dense(monkeypatch):
+    def refuse(*_):
+        raise AssertionError("rows of zeros were made dense")
+
+    monkeypatch.setattr("fairspan.moments.group_rows.GroupRows.mean_squared_residual", refuse)
+    rows = scipy.sparse.csr_array((60, 200))
+    groups = np.arange(60) % 2
+    fair = FairPCA(2).fit(rows, sensitive_features=groups)
+    assert fair.solution_.eigensolver == "matrix-free"
+    assert fair.group_errors_.tolist() == [0, 0]
+    assert verify(fair.subspace_, rows, groups).holds

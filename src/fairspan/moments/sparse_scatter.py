@@ -346,7 +346,9 @@ class SparseSecondMoments:
         traces = self._mean_squares.sum(axis=1)
         columns = encoder_columns(basis)
         residuals = traces - self._captured_variances(basis)
-        for group in np.flatnonzero(residuals <= CANCELLATION_RATIO * traces).tolist():
+        # Without variance there is nothing to cancel: the residual is zero.
+        is_cancelled = (residuals <= CANCELLATION_RATIO * traces) & (traces > 0)
+        for group in np.flatnonzero(is_cancelled).tolist():
             group_rows = self.groups[group]
             residuals[group] = group_rows.mean_squared_residual(self.offsets[group], columns)
         return np.asarray(np.maximum(residuals, 0.0))
