@@ -174,7 +174,8 @@ def test_fit_audit_and_transform_equal_those_on_pandas(spark):
         for name, value in one.items():
             expected = other[name]
             is_number = isinstance(expected, float)
-            assert value == (pytest.approx(expected, rel=1e-9) if is_number else expected), name
+            # Solutions agree to their tolerance of 1e-9, on which limits of intervals depend.
+            assert value == (pytest.approx(expected, rel=1e-8) if is_number else expected), name
 
     reduced = fair.transform(distributed)
     assert reduced.columns == ["fairpca0", "fairpca1", "id"]
@@ -315,5 +316,5 @@ def test_two_tables_in_one_spark_frame(kind, spark):
     result = verify_pairs(model, rows, targets, sensitive_features="sex", sample_weight="w")
     assert result.holds, str(result)
     # Spark carries the other columns along, as rows have no order by which to match them again.
-    scores = model.transform(rows).select("x0").collect()
+    scores = model.transform(rows).select(*model.get_feature_names_out()).collect()
     np.testing.assert_allclose(np.array(scores), of_pandas.transform(frame), atol=1e-6)
