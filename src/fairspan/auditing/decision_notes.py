@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from fairspan.auditing.group_effects import UNSHOWN_GAIN, GroupEffect
+from fairspan.auditing.group_effects import GroupEffect
 from fairspan.auditing.group_names import quote_group
 from fairspan.auditing.intervals import Estimate
 from fairspan.auditing.results import GroupResult, ModelResult
@@ -37,7 +37,7 @@ def decision_note(models: Sequence[ModelResult], materiality: float) -> str:
 def _has_unshown_gain(models: Sequence[ModelResult], materiality: float) -> bool:
     """Whether the table has a gain above the threshold that is not shown."""
     return any(
-        GroupEffect.from_result(group, materiality).words(materiality) == UNSHOWN_GAIN
+        GroupEffect.from_result(group, materiality).has_unshown_gain(materiality)
         for model in models
         for group in model.groups
         # Few groups have so large a gain; the others need not be classified.

@@ -17,7 +17,7 @@ which it may exceed. "no material cost": a rise is not shown, and one above the 
 out. "unclear": otherwise.
 """
 
-UNSHOWN_GAIN = "gain not shown, no material cost"
+_UNSHOWN_GAIN = "gain not shown, no material cost"
 """Words for "no material cost" where the estimate is a gain above the materiality threshold."""
 
 
@@ -58,13 +58,17 @@ class GroupEffect:
         high = self.change.high
         return self.may_pay and self.is_heavy_tailed and high is not None and high < materiality
 
+    def has_unshown_gain(self, materiality: float) -> bool:
+        """Whether the estimate is a gain above the threshold that is not shown, without a cost."""
+        return self.kind == "no material cost" and self.change.value < -materiality
+
     def words(self, materiality: float) -> str:
         """Return the words for the kind in tables, which name an estimated gain that is not shown.
 
         "no material cost" alone would be misleading beside a large estimate of a gain.
         """
-        if self.kind == "no material cost" and self.change.value < -materiality:
-            return UNSHOWN_GAIN
+        if self.has_unshown_gain(materiality):
+            return _UNSHOWN_GAIN
         return self.kind
 
     def to_dict(self) -> dict[str, object]:

@@ -23,6 +23,7 @@ _LABEL_PLACEHOLDERS = frozenset(
 
 # ASCII characters that `normalize_text` removes: blanks, and the unprintable ones.
 _ASCII_TO_REMOVE = dict.fromkeys([*range(33), 127])
+
 # More than this many groups with fewer than 20 rows on average are most likely numbers or
 # identifiers: 20 rows determine the variance of a group to about a third.
 _MAX_SMALL_GROUPS = 30
