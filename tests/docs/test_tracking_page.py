@@ -5,7 +5,11 @@ import sys
 from pathlib import Path
 from types import ModuleType
 
+import numpy as np
 import pytest
+from sklearn.decomposition import NMF
+
+from fairspan import audit
 
 PAGE = Path(__file__).parents[2] / "docs" / "howto" / "tracking.md"
 
@@ -72,6 +76,8 @@ def test_the_table_of_the_page_names_every_metric(monkeypatch):
     documented_names = set(
         re.findall(r"`([\w/]+)`", "".join(re.findall(r"^\| `.*?\|", page, re.M)))
     )
-    figures = {name.split("/")[0] for name in names["result"].metrics()}
+    X = np.abs(names["X"])
+    decoder = audit(NMF(2, init="nndsvda", max_iter=50, tol=0.1).fit(X), X, names["sex"])
+    figures = {name.split("/")[0] for name in names["result"].metrics() | decoder.metrics()}
     figures = {figure.removesuffix("_low").removesuffix("_high") for figure in figures}
     assert figures <= {name.split("/")[0] for name in documented_names}
