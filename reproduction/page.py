@@ -8,7 +8,7 @@ import datetime
 import json
 import re
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -29,12 +29,12 @@ _EFFORTS = {
 }
 _HEAD = """# The papers, reproduced
 
-This page compares every table and figure of the sources with our results, and explains the
-differences. Each row of the first table is a run whose result is stored in the repository, in
-`reproduction/results`. In a clone, `./run reproduce NAME` computes it again, and `--full` does
-everything that the paper did; `python -m reproduction.page NAME` stores the result and writes this
-page. [From the papers to the call](from-the-papers.md) names the call for each definition and
-figure.
+This page compares tables and figures of the sources with our results, and explains differences
+where a cause is known. Each row of the first table is a run whose result is stored in the
+repository, in `reproduction/results`. In a clone, `./run reproduce NAME` computes it again, and
+`--full` does everything that the paper did; `python -m reproduction.page NAME` stores the result
+and writes this page. [From the papers to the call](from-the-papers.md) names the call for each
+definition and figure.
 
 """
 
@@ -46,15 +46,35 @@ def format_page(results: Sequence[dict[str, Any]]) -> str:
         link = f"[{result['title']}](#{result['name']})"
         effort = _EFFORTS[result["effort"]]
         lines.append(f"| {link} | {result['source']} | {effort} | {result['date']} |")
-    return _HEAD + "\n".join(lines) + "\n\n" + "\n".join(map(_section, results))
+    sections = []
+    first_results: dict[str, dict[str, Any]] = {}
+    for result in results:
+        sections.append(_section(result, first_results))
+        for note in result["notes"]:
+            first_results.setdefault(note, result)
+    return _HEAD + "\n".join(lines) + "\n\n" + "\n".join(sections)
 
 
-def _section(result: dict[str, Any]) -> str:
+def _section(result: dict[str, Any], first_results: Mapping[str, dict[str, Any]]) -> str:
+    """Return the section of a result, with a link in place of the notes of earlier sections.
+
+    Parameters
+    ----------
+    result : dict
+    first_results : mapping of str to dict
+        Earlier result that has a note, by note.
+    """
     head = [f"({result['name']})=", f"## {result['title']}", ""]
     head += [f"{result['source']}; `./run reproduce {result['name']}`.", ""]
+    new_notes = [note for note in result["notes"] if note not in first_results]
+    earlier = [first_results[note] for note in result["notes"] if note in first_results]
     # Pages have a space before a per-cent sign, and a terminal none.
-    notes = [re.sub(r"(\d)%", r"\1 %", note) for note in result["notes"]]
-    head += [*(f"- {note}" for note in notes), ""] if notes else []
+    items = [re.sub(r"(\d)%", r"\1 %", note) for note in new_notes]
+    # Each earlier section once, in the order of the page.
+    links = dict.fromkeys(f"[{first['title']}](#{first['name']})" for first in earlier)
+    if links:
+        items.append(f"Other notes are those of {' and '.join(links)}.")
+    head += [*(f"- {item}" for item in items), ""] if items else []
     rows = [[format_cell(cell).replace("|", "\\|") for cell in row] for row in result["rows"]]
     table = ["| " + " | ".join(cells) + " |" for cells in ([*result["columns"]], *rows)]
     table.insert(1, "|" + "--|" * len(result["columns"]))

@@ -125,19 +125,23 @@ class Samadi:
                 "independently on the same files, rounded to four decimals; no difference is over "
                 f"{largest:.1e}."
             )
-        notes += [note for curve in curves for note in _describe_worse_groups(curve)]
+            notes += [note for curve in curves for note in _describe_worse_groups(curve)]
         notes.append(
-            "Fair PCA has exactly d dimensions here, and the gap to a bound that no subspace can "
-            "beat; the paper's has up to d + 1. At its optimum both groups lose the same."
+            "Fair PCA has exactly d dimensions here, with a proven bound; the paper's has up to "
+            "d + 1. At the optimum both groups have the same loss."
         )
         if quick:
             notes.append("Left out by --quick: faces, and credit with all 22 features.")
         else:
             notes.append(
                 f"Balanced: the mean over {_N_SAMPLES} samples of as many women as men, PCA of "
-                "each sample. The paper's are of 1000 faces. It says that the gap of the faces is "
-                "up to 10 % of the error; about each gender's own mean it is smaller, as above."
+                "each sample. The paper's samples are of 1000 faces."
             )
+            if self.quantity == "error":
+                notes.append(
+                    "The paper says that the gap of the faces is up to 10 % of the error; about "
+                    "each gender's own mean it is smaller, as above."
+                )
         return tuple(notes)
 
 

@@ -64,9 +64,9 @@ class Pareto:
                 cells = (how.get("radius"), how.get("penalty"), other, gap, error, above)
                 rows.append((name, method, *cells))
         notes = (
-            "All rows train and judge, as in the paper; three components. 'other' is the learning "
-            "rate of FairPCA and the tolerance of CFPCA. The paper prints pictures without "
-            "figures.",
+            "Models are fitted to all rows and evaluated on the same rows, as in the paper; three "
+            "components. 'other' is the learning rate of FairPCA and the tolerance of CFPCA. The "
+            "paper prints pictures without figures.",
             "The exact frontier is the least error at each gap: the error gap criterion at growing "
             "penalties, each a proven optimum. No subspace lies below it; 'above frontier' is how "
             "much less error the same gap needs.",

@@ -77,8 +77,8 @@ class Radius:
             for j, alpha in enumerate(radii)
         ]
         notes = (
-            f"Means over {n_draws} draws of 200 and 100 training rows, judged on one fixed draw of "
-            "8000 and 4000; penalty 0.1, one direction; only the radius of group 1 grows, "
+            f"Means over {n_draws} draws of 200 and 100 training rows, evaluated on one fixed draw "
+            "of 8000 and 4000; penalty 0.1, one direction; only the radius of group 1 grows, "
             "eps_1 = alpha / sqrt(100). The paper fixes eps_0 without saying at what: here at "
             "0.15 / sqrt(200).",
             f"ABDiff + ARE falls from {mean[0]:.4g} to {mean[best]:.4g} at alpha = "
