@@ -34,7 +34,8 @@ where a cause is known. Each row of the first table is a run whose result is sto
 repository, in `reproduction/results`. In a clone, `./run reproduce NAME` computes it again, and
 `--full` does everything that the paper did; `python -m reproduction.page NAME` stores the result
 and writes this page. [From the papers to the call](from-the-papers.md) names the call for each
-definition and figure.
+definition and figure, and explains [words of the sources](from-the-papers.md#words-of-the-sources)
+such as RFPCA, ARE and ABDiff.
 
 """
 
