@@ -18,6 +18,7 @@ SOURCE = [*(ROOT / "src").rglob("*.py"), *(ROOT / "examples").glob("*.py")]
 STYLES = {
     "a per-cent sign has a space before it": r"[\dX]%(?![-\w])",
     "thousands have a comma": r"(?<![\d.,])\d{1,3}(?:[ \u00a0\u202f]\d{3})+(?![\d.])",
+    "decimals have a leading zero": r"(?<![\w.)\]*/~\"'-])\.\d",
     "quotes are straight": "[\u2018\u2019\u201c\u201d]",
 }
 # Code, formulas, addresses and examples have rules of their own.
@@ -62,6 +63,7 @@ def test_words_numbers_and_quotes_have_one_style(rule):
         ("It keeps 5% of it.", "a per-cent sign has a space before it"),
         ("It keeps `d`% of it.", "a per-cent sign has a space before it"),
         ("There are 60 000 rows.", "thousands have a comma"),
+        ("It spends .05 in all.", "decimals have a leading zero"),
         ("It is \u201cfair\u201d.", "quotes are straight"),
     ],
 )

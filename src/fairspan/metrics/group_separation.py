@@ -309,7 +309,7 @@ def mmd(
     Notes
     -----
     The rows on which a model with equal means (`MeanParity`) was fitted have equal means by
-    construction, which makes the p-value too large: .5 or more if nothing else differs. A warning
+    construction, which makes the p-value too large: 0.5 or more if nothing else differs. A warning
     is issued; pass held-out rows instead.
 
     Up to 2,000 rows, all pairs are compared. More rows are split into blocks of about that size,

@@ -97,9 +97,9 @@ class UCB1SearchCV(BaseSearchCV):  # type: ignore[misc]
         settings were tried on the same splits.
     best_index_, best_params_, best_score_
         Row of rank 1, its setting and its mean_test_score (not with a callable refit). The score is
-        optimistic, being the largest of several uncertain ones: if all settings truly score .50,
-        the best may show .65, and still .60 on new splits of the same rows. Score `best_estimator_`
-        on rows not used in the search.
+        optimistic, being the largest of several uncertain ones: if all settings truly score 0.50,
+        the best may show 0.65, and still 0.60 on new splits of the same rows. Score
+        `best_estimator_` on rows not used in the search.
     best_estimator_ : estimator
         Only if refit, like `refit_time_`, `n_features_in_`, `feature_names_in_` and `classes_`.
     scorer_ : callable
