@@ -19,7 +19,8 @@ PRODUCTS = "products"
 FACTORIZATIONS = "factorizations"
 CERTIFICATE = "certificate"
 PROGRAMS = "small programs"
-PARTS = (EIGENPROBLEMS, PRODUCTS, FACTORIZATIONS, CERTIFICATE, PROGRAMS)
+ROW_AXES = "row axes"
+PARTS = (ROW_AXES, EIGENPROBLEMS, PRODUCTS, FACTORIZATIONS, CERTIFICATE, PROGRAMS)
 
 _LINEAR_ALGEBRA = tuple(str(Path(package.__file__).parent) for package in (np.linalg, scipy.linalg))
 _LIBRARY = str(Path(fairspan.__file__).parent)
@@ -39,6 +40,9 @@ _PARTS_OF_LIBRARY = {
     ("evaluate_solution.py", "evaluate_solution"): CERTIFICATE,
     ("convex_programs.py", "minimize_on_simplex"): PROGRAMS,
     ("convex_programs.py", "solve_saddle_point"): PROGRAMS,
+    ("row_axes.py", "span_rows"): ROW_AXES,
+    ("row_axes.py", "_gram_of_axes"): ROW_AXES,
+    ("shifted_rows.py", "gram"): ROW_AXES,
 }
 
 
@@ -51,7 +55,8 @@ class WorkRecord:
     seconds : Counter of str
         By part. Each second counts once, for the outermost part.
     flops : float
-        In eigenproblems, factorizations, and products with second moments, inner ones included.
+        In eigenproblems, factorizations, products with second moments, inner ones included, and
+        products of rows with each other.
     n_large : int
         Eigenproblems of at least half of the features.
     """
@@ -121,6 +126,13 @@ class _Observer:
             # A Cholesky factorization, and the product that deflates the subspace.
             p, m = arguments["basis"].shape
             flops = p**3 / 3 + 2 * p**2 * m
+        elif name == "gram":
+            n, p = first.shape
+            flops = n**2 * p
+        elif name == "_gram_of_axes":
+            n, p = first.shape
+            # Products with a triangle, and half of those of the axes with each other.
+            flops = 2 * n**2 * p
         elif name == "qr":
             rows, columns = sorted(np.shape(first)[-2:], reverse=True)
             vectors = rows if arguments.get("mode") == "complete" else columns

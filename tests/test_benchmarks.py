@@ -159,6 +159,16 @@ def test_a_case_has_its_least_work_and_the_shares_of_its_parts():
 
 
 @pytest.mark.slow
+def test_a_wide_case_needs_products_of_rows_with_each_other():
+    from benchmarks import limits
+
+    result = limits.run_case(limits.Case("toy", lambda: make_rows(40, 3000), 2), TOY)
+    assert result.least_flops == 40**2 * 3000 + 4 * 2 * 40**2 * 2 + 40**3 / 3 + 2 * 40 * 3000 * 2
+    assert result.record.flops >= 40**2 * 3000
+    assert result.record.seconds["row axes"] > 0
+
+
+@pytest.mark.slow
 def test_a_tall_table_of_any_kind_is_not_copied():
     from benchmarks import traced_memory
 

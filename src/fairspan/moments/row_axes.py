@@ -197,18 +197,8 @@ def _axes_by_cholesky_qr(
     if not orthogonality_loss <= _MAX_CHOLQR2_LOSS:
         return None
     if orthogonality_loss > _MAX_CHOLQR_LOSS:
-        # Second round: orthonormalize the axes of the first, formed block by block.
-        # `axes_gram` gets their lower triangle of products.
-        axes_gram = np.zeros(gram.shape, order="F")
-        # Products with it make rows of unit length, too. BLAS copies no array in this order.
-        scaled_inverse = np.asfortranarray(inverse / row_norms)
-        for _, block in distinct.blocks():
-            axes = blas.dtrmm(
-                1.0, scaled_inverse, block[1:].T, side=1, lower=1, trans_a=1, overwrite_b=1
-            )
-            axes_gram = blas.dsyrk(
-                1.0, axes, beta=1.0, c=axes_gram, trans=1, lower=1, overwrite_c=1
-            )
+        # Second round: orthonormalize the axes of the first.
+        axes_gram = _gram_of_axes(distinct, inverse / row_norms)
         second_factor, second_inverse = _cholesky_with_inverse(axes_gram)
         lower = lower @ second_factor
         inverse = second_inverse @ inverse
@@ -220,6 +210,19 @@ def _axes_by_cholesky_qr(
     row_weights[1:] = inverse.T / row_norms[:, None]
     no_axes = np.empty((moments.n_features, 0))
     return RowSpace(moments, coordinates, row_weights, explicit_axes=no_axes)
+
+
+def _gram_of_axes(distinct: ShiftedRows, inverse: FloatArray) -> FloatArray:
+    """Lower triangle of AA' for axes A = `inverse` B, formed block by block; (m, m).
+
+    `distinct` are the rows B after a first one, which is zero; `inverse` is lower triangular.
+    """
+    gram = np.zeros(inverse.shape, order="F")
+    inverse = np.asfortranarray(inverse)  # BLAS copies no array in this order
+    for _, block in distinct.blocks():
+        axes = blas.dtrmm(1.0, inverse, block[1:].T, side=1, lower=1, trans_a=1, overwrite_b=1)
+        gram = blas.dsyrk(1.0, axes, beta=1.0, c=gram, trans=1, lower=1, overwrite_c=1)
+    return gram
 
 
 def _cholesky_with_inverse(gram: FloatArray) -> tuple[FloatArray, FloatArray]:
