@@ -138,7 +138,7 @@ class Recommendation:
             "leading_model": self.leading_model,
             "baseline": self.baseline,
             "text": self.text,
-            "steps": list(self.advice.steps),
+            "steps": list(self.advice.step_texts),
             "reason": self.reason,
             "compared": [model.to_dict() for model in self.compared],
             "questioned_by": list(self.questioned_by),

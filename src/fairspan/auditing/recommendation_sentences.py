@@ -5,7 +5,7 @@ Which model is recommended is decided in :mod:`fairspan.auditing.recommendation_
 
 from collections.abc import Sequence
 
-from fairspan.auditing.advice import MORE_DIMENSIONS, Advice, offer_at_cost
+from fairspan.auditing.advice import Advice, Step, offer_at_cost
 from fairspan.auditing.effect_sentences import describe_shown_effects, explain_heavy_tails
 from fairspan.auditing.findings.finding import Finding
 from fairspan.auditing.group_names import ascii_share, quote_group, quote_labels
@@ -22,19 +22,17 @@ _MIN_LIMIT = 0.001
 
 def advise_pca_without_harm(pca: ComparedModel) -> Advice:
     """Advise ordinary PCA, since it does no material harm."""
-    return Advice(
-        (f"Use {pca.model}: the upper limit of any loss is {_limit_share(pca)} of the variance.",)
+    return Advice.from_texts(
+        f"Use {pca.model}: the upper limit of any loss is {_limit_share(pca)} of the variance."
     )
 
 
 def advise_pca_without_rival(pca: ComparedModel) -> Advice:
     """Advise ordinary PCA, since no fair model is estimated to have a smaller largest loss."""
-    return Advice(
-        (
-            f"Use {pca.model}: under no fair model is the largest loss of a group estimated to be "
-            f"smaller than under {pca.model}, {_describe_estimate(pca)} (at most "
-            f"{_limit_share(pca)}).{_describe_unknown(pca)}",
-        )
+    return Advice.from_texts(
+        f"Use {pca.model}: under no fair model is the largest loss of a group estimated to be "
+        f"smaller than under {pca.model}, {_describe_estimate(pca)} (at most "
+        f"{_limit_share(pca)}).{_describe_unknown(pca)}"
     )
 
 
@@ -55,7 +53,7 @@ def advise_fair_model(
             names = join_truncated([each.full_name for each in tied])
             text += f", but {names} {verb_form(len(tied), 'is', 'are')} not shown to be worse"
         text += "."
-    return Advice((text,), offered_model=model.model)
+    return Advice.from_texts(text, offered_model=model.model)
 
 
 def _describe_rivals(
@@ -72,10 +70,12 @@ def _describe_rivals(
 
 def keep_pca(pca: ComparedModel) -> Advice:
     """Advise what to do if no fair model is recommended."""
-    return Advice(
-        (f"Keep {pca.model}{MORE_DIMENSIONS}: no fair model is recommended.",),
+    step = Step(
+        f"Keep {pca.model}",
+        ending=": no fair model is recommended.",
         suggests_more_dimensions=True,
     )
+    return Advice((step,))
 
 
 def offer_costly_model(
@@ -128,11 +128,9 @@ def explain_costs(model: ComparedModel) -> str:
 def advise_other_criterion(fair_models: Sequence[ComparedModel]) -> Advice:
     """State that all fair models aim at equal errors, so that none is recommended."""
     names = ", ".join(model.model for model in fair_models)
-    return Advice(
-        (
-            f"Compare a model by minimax loss, to lower losses: whether equal errors are worth a "
-            f"loss is a value judgment, so {names} is shown but not recommended.",
-        )
+    return Advice.from_texts(
+        f"Compare a model by minimax loss, to lower losses: whether equal errors are worth a "
+        f"loss is a value judgment, so {names} is shown but not recommended."
     )
 
 
@@ -220,8 +218,8 @@ def _describe_leading(
 
 def question_by_finding(finding: Finding) -> Advice:
     """State that nothing is recommended before the remedy of a finding about the data."""
-    return Advice(
-        (f"Recommend no model yet: {finding.caveat} ({finding.code}).", finding.remedy),
+    return Advice.from_texts(
+        f"Recommend no model yet: {finding.caveat} ({finding.code}).", finding.remedy
     )
 
 

@@ -65,7 +65,7 @@ class Verdict:
             "kind": self.kind,
             "summary": self.summary,
             "recommendation": self.recommendation,
-            "steps": list(self.advice.steps),
+            "steps": list(self.advice.step_texts),
             "model": self.model,
             "groups": list(self.groups),
             "n_agreeing": self.n_agreeing,

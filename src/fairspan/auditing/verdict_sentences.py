@@ -7,7 +7,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import replace
 
-from fairspan.auditing.advice import MORE_DIMENSIONS, Advice, offer_at_cost
+from fairspan.auditing.advice import Advice, Step, offer_at_cost
 from fairspan.auditing.effect_sentences import describe_changes, format_points
 from fairspan.auditing.estimates import NOT_IDENTIFIED
 from fairspan.auditing.findings.finding import Finding
@@ -49,7 +49,7 @@ def state_harm_without_repair(model: ModelResult, harmed: Sequence[GroupResult])
     return Verdict(
         kind="harm, no repair tried",
         summary=describe_harm(model, harmed),
-        advice=Advice((f"Compare it with a fair model: {FIT_FAIR_MODEL}.",)),
+        advice=Advice.from_texts(f"Compare it with a fair model: {FIT_FAIR_MODEL}."),
         model=model.name,
         groups=labels_of(harmed),
     )
@@ -63,7 +63,7 @@ def state_harmful_repair(comparison: ModelComparison) -> Verdict:
         "no material harm, repair harms",
         f"The repair itself does harm: under {fair}, {_describe_harm(comparison.newly_harmed)}, "
         f"while {pca} is not shown to harm any group.",
-        Advice((f"Do not use {fair} in place of {pca}.",)),
+        Advice.from_texts(f"Do not use {fair} in place of {pca}."),
         comparison.fair.name,
         labels_of(comparison.newly_harmed),
     )
@@ -89,13 +89,13 @@ def state_shifting_repair(comparison: ModelComparison) -> Verdict:
 
 def advise_after_shift(alternative: str) -> Advice:
     """Advise what to do if a repair shifts the harm; `alternative` starts the sentence."""
-    return Advice(
-        (
-            f"{alternative}{MORE_DIMENSIONS}, as the repair is not better for everybody; "
-            "or report which groups bear the cost and why.",
-        ),
+    step = Step(
+        alternative,
+        ending=", as the repair is not better for everybody; or report which groups bear the cost "
+        "and why.",
         suggests_more_dimensions=True,
     )
+    return Advice((step,))
 
 
 def state_unstable_repair(comparison: ModelComparison) -> Verdict:
@@ -107,11 +107,9 @@ def state_unstable_repair(comparison: ModelComparison) -> Verdict:
         f"{fair} itself is unstable: refitted to other rows, it could raise the error of "
         f"{worst_name} as well as lower it. Consider {STABILIZING_CHANGES}. "
         f"{_describe_harm_by_pca(comparison)}",
-        Advice(
-            (
-                f"Try {STABILIZING_CHANGES}, and audit again.",
-                f"Until then, do not claim that {fair} helps.",
-            )
+        Advice.from_texts(
+            f"Try {STABILIZING_CHANGES}, and audit again.",
+            f"Until then, do not claim that {fair} helps.",
         ),
         comparison.fair.name,
         comparison.labels_harmed_by_pca,
@@ -123,14 +121,16 @@ def state_worsening_repair(comparison: ModelComparison) -> Verdict:
     fair = comparison.fair.full_name
     pca = comparison.pca.name
     worst = comparison.worst_under_fair
+    step = Step(
+        f"Keep {pca} or compare other criteria",
+        ending=f": do not use {fair}.",
+        suggests_more_dimensions=True,
+    )
     return Verdict(
         "harm, repair makes it worse",
         f"{_describe_harm_by_pca(comparison)} Under {fair}, {quote_group(worst.group)} loses even "
         "more.",
-        Advice(
-            (f"Keep {pca} or compare other criteria{MORE_DIMENSIONS}: do not use {fair}.",),
-            suggests_more_dimensions=True,
-        ),
+        Advice((step,)),
         comparison.fair.name,
         comparison.labels_harmed_by_pca,
     )
@@ -140,14 +140,16 @@ def state_useless_repair(comparison: ModelComparison) -> Verdict:
     """State the verdict if the error of the group most harmed by PCA is not shown to decrease."""
     fair = comparison.fair.full_name
     worst_name = quote_group(comparison.harmed_by_pca[0].group)
+    step = Step(
+        f"Keep {comparison.pca.name} or compare other criteria",
+        ending=".",
+        suggests_more_dimensions=True,
+    )
     return Verdict(
         "harm, repair not shown to help",
         f"{_describe_harm_by_pca(comparison)} Under {fair}, the error of {worst_name} is not shown "
         "to decrease on new rows.",
-        Advice(
-            (f"Keep {comparison.pca.name} or compare other criteria{MORE_DIMENSIONS}.",),
-            suggests_more_dimensions=True,
-        ),
+        Advice((step,)),
         comparison.fair.name,
         comparison.labels_harmed_by_pca,
     )
@@ -213,7 +215,9 @@ def add_harm_by_repair(verdict: Verdict, comparison: ModelComparison) -> Verdict
         verdict,
         summary=f"The repair itself does harm: under {fair}, "
         f"{_describe_harm(comparison.newly_harmed)}. {verdict.summary}",
-        advice=verdict.advice.after([f"Do not use {fair} in place of {comparison.pca.name}."]),
+        advice=verdict.advice.after(
+            [Step(f"Do not use {fair} in place of {comparison.pca.name}.")]
+        ),
         groups=(*labels_of(comparison.newly_harmed), *verdict.groups),
     )
 
@@ -265,12 +269,10 @@ def state_possible_cost(comparison: ModelComparison) -> Verdict:
     return Verdict(
         kind="harm, repair at a possible cost",
         summary=summary,
-        advice=Advice(
-            (
-                "Decide whether such a cost would be acceptable.",
-                f"If it would be, use {fair.full_name} and report who may pay.",
-                f"If not, collect more rows of {quote_groups(possible)}, and audit again.",
-            ),
+        advice=Advice.from_texts(
+            "Decide whether such a cost would be acceptable.",
+            f"If it would be, use {fair.full_name} and report who may pay.",
+            f"If not, collect more rows of {quote_groups(possible)}, and audit again.",
             offered_model=fair.name,
         ),
         model=fair.name,
@@ -305,7 +307,9 @@ def state_helpful_repair(comparison: ModelComparison) -> Verdict:
     return Verdict(
         kind="harm, repair helps",
         summary=f"{summary}.",
-        advice=Advice((f"Use {comparison.fair.full_name}.",), offered_model=comparison.fair.name),
+        advice=Advice.from_texts(
+            f"Use {comparison.fair.full_name}.", offered_model=comparison.fair.name
+        ),
         model=comparison.fair.name,
         groups=comparison.labels_harmed_by_pca,
     )
@@ -376,15 +380,16 @@ def state_unstable_pca(
     inconclusive, unstable : sequence of GroupResult
         Groups whose state under PCA is inconclusive, and those of them that are unstable.
     """
+    first_step = Step(
+        f"Try {STABILIZING_CHANGES}, and audit again.",
+        same_dimension_action="Try different scaling, or a check for outliers",
+    )
     return Verdict(
         kind="inconclusive",
         summary=f"{pca.name} itself is unstable: whether it harms "
         f"{alternatives_with_counts(unstable)} "
         f"depends on the rows it is fitted to. Consider {STABILIZING_CHANGES}.",
-        advice=Advice(
-            (f"Try {STABILIZING_CHANGES}, and audit again.", _CLAIM_NOTHING),
-            step_at_any_dimension="Try different scaling, or a check for outliers",
-        ),
+        advice=Advice((first_step, Step(_CLAIM_NOTHING))),
         model=name,
         groups=labels_of(inconclusive),
     )
@@ -406,15 +411,13 @@ def state_too_few_rows(pca: ModelResult, name: str, inconclusive: Sequence[Group
             rows_step = f"Collect more rows of {quote_groups(identified)}"
         else:
             rows_step += ", which may resolve other numbers of dimensions"
+    first_step = Step(f"{remedy}, and audit again.", same_dimension_action=rows_step)
     return Verdict(
         kind="inconclusive",
         summary=f"These rows do not suffice to decide whether {pca.name} harms "
         f"{alternatives_with_counts(inconclusive)}{reason}.{describe_detectable_losses(inconclusive)}"
         f"{_describe_unidentified(pca, inconclusive)}",
-        advice=Advice(
-            (f"{remedy}, and audit again.", _CLAIM_NOTHING),
-            step_at_any_dimension=rows_step,
-        ),
+        advice=Advice((first_step, Step(_CLAIM_NOTHING))),
         model=name,
         groups=labels_of(inconclusive),
     )
@@ -450,7 +453,7 @@ def state_no_harm(pca: ModelResult, name: str, level: float) -> Verdict:
         summary += f" The loss of {quote_groups(minor)} is above zero but immaterial."
     elif minor:
         summary += f" The losses of {quote_groups(minor)} are above zero but immaterial."
-    return Verdict("no material harm", summary, Advice((f"Use {pca.name}.",)), name)
+    return Verdict("no material harm", summary, Advice.from_texts(f"Use {pca.name}."), name)
 
 
 def state_misleading_data(
@@ -471,14 +474,14 @@ def state_misleading_data(
         verdict,
         kind="inconclusive",
         summary=f"No group has a material loss in these figures, but {_join_caveats(findings)}.",
-        advice=Advice((misleading.stated_remedy or misleading.remedy, "Audit again.")),
+        advice=Advice.from_texts(misleading.stated_remedy or misleading.remedy, "Audit again."),
     )
 
 
 def add_caveats(verdict: Verdict, findings: Sequence[Finding]) -> Verdict:
     """Return the verdict followed by caveats of findings, with their remedies as first steps."""
     remedies = dict.fromkeys(finding.stated_remedy or finding.remedy for finding in findings)
-    advice = verdict.advice.on_condition(list(remedies))
+    advice = verdict.advice.on_condition(map(Step, remedies))
     return replace(
         verdict,
         summary=f"{verdict.summary} Caveat: {_join_caveats(findings)}.",

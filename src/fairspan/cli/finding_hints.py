@@ -69,8 +69,7 @@ def with_command_hint(finding: Finding) -> Finding:
 
 def _verdict_in_command_terms(verdict: Verdict) -> Verdict:
     """Return the verdict with steps that name commands and options."""
-    steps = tuple(map(in_command_terms, verdict.advice.steps))
-    return replace(verdict, advice=replace(verdict.advice, steps=steps))
+    return replace(verdict, advice=verdict.advice.map_text(in_command_terms))
 
 
 def in_command_terms(text: str) -> str:

@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 
+from fairspan.auditing.advice import Step
 from fairspan.auditing.audit_result import Audit
 from fairspan.auditing.verdict import Verdict
 from fairspan.formatting.names import join_all, join_alternatives
@@ -32,10 +33,11 @@ def _with_tried_dimensions(verdict: Verdict, report: Report) -> Verdict:
     advice = verdict.advice
     if advice.suggests_more_dimensions and _harms_at_all_larger_dimensions(report):
         return replace(verdict, advice=advice.without_more_dimensions())
-    if not advice.step_at_any_dimension:
+    proposal = advice.dimension_step
+    if proposal is None:
         return verdict
     steps = dimension_steps(
-        verdict, harmless_dimensions(report), _codes_to_follow(report), report.audit.materiality
+        proposal, harmless_dimensions(report), _codes_to_follow(report), report.audit.materiality
     )
     return replace(verdict, advice=advice.with_dimension_steps(steps))
 
@@ -51,14 +53,14 @@ def _harms_at_all_larger_dimensions(report: Report) -> bool:
 
 
 def dimension_steps(
-    verdict: Verdict, harmless: list[int], codes: list[str], materiality: float
-) -> list[str]:
+    proposal: Step, harmless: list[int], codes: list[str], materiality: float
+) -> list[Step]:
     """Return the steps in place of the one that proposes another number of dimensions.
 
     Parameters
     ----------
-    verdict : Verdict
-        Inconclusive verdict.
+    proposal : Step
+        Step of an inconclusive verdict.
     harmless : list of int
         Numbers of dimensions at which a material loss under PCA is ruled out for every group.
     codes : list of str
@@ -66,25 +68,26 @@ def dimension_steps(
     materiality : float
     """
     threshold = to_ascii(format_level(materiality))
-    other_step = verdict.advice.step_at_any_dimension
+    action = proposal.same_dimension_action
     if harmless:
         numbers = join_alternatives([str(d) for d in harmless], _MAX_LISTED_DIMENSIONS)
         noun = "dimension" if harmless == [1] else "dimensions"
-        return [
+        text = (
             f"Use {numbers} {noun}, where a loss above {threshold} under PCA is ruled out for "
-            f"every group ({_CONSIDERED}). Otherwise {other_step[0].lower()}{other_step[1:]}, and "
+            f"every group ({_CONSIDERED}). Otherwise {action[0].lower()}{action[1:]}, and "
             "audit again."
-        ]
+        )
+        return [Step(text)]
     reason = (
         "at none of the evaluated numbers of dimensions that reduce the data is a loss above "
         f"{threshold} ruled out for every group"
     )
     if not codes:
-        return [f"{other_step}, and audit again: {reason}."]
+        return [Step(f"{action}, and audit again: {reason}.")]
     noun = "warning" if len(codes) == 1 else "warnings"
     return [
-        f"Follow the {noun} {join_all(codes)}, and audit again: {reason}.",
-        f"If the verdict does not change, {other_step[0].lower()}{other_step[1:]}.",
+        Step(f"Follow the {noun} {join_all(codes)}, and audit again: {reason}."),
+        Step(f"{action}.", is_conditional=True),
     ]
 
 

@@ -274,7 +274,7 @@ def group_by_outcome(verdicts: Sequence[Verdict]) -> list[CriteriaOutcome]:
     --------
     >>> from fairspan.auditing.advice import Advice
     >>> kind = "harm, repair shifts it"
-    >>> verdicts = [Verdict(kind, "", Advice(("",)), name) for name in ("a", "b")]
+    >>> verdicts = [Verdict(kind, "", Advice.from_texts(""), name) for name in ("a", "b")]
     >>> [(outcome.models, outcome.phrase) for outcome in group_by_outcome(verdicts)]
     [(('a', 'b'), 'harm a group that PCA is not shown to harm')]
     """

@@ -188,7 +188,7 @@ def test_no_verdict_ignores_a_finding_that_qualifies_it(plain, fair, kind, words
         if not finding.qualifies_verdict or (kind == "inconclusive" and not casts_doubt):
             assert qualified == unqualified, code
             continue
-        assert finding.remedy in qualified.advice.steps
+        assert finding.remedy in qualified.advice.step_texts
         assert qualified.summary.endswith(f"{finding.caveat} ({code}).")
         if kind == "no material harm" and casts_doubt:
             assert qualified.kind == "inconclusive", code
@@ -197,10 +197,10 @@ def test_no_verdict_ignores_a_finding_that_qualifies_it(plain, fair, kind, words
             assert qualified.kind == kind, code
             assert qualified.summary.startswith(unqualified.summary)
             # Steps are in the order in which they are taken: what was found comes first.
-            first_step, *other_steps = unqualified.advice.steps
-            assert qualified.advice.steps[0] == finding.remedy
-            assert qualified.advice.steps[1].endswith(first_step[1:])
-            assert list(qualified.advice.steps[2:]) == other_steps
+            first_step, *other_steps = unqualified.advice.step_texts
+            assert qualified.advice.step_texts[0] == finding.remedy
+            assert qualified.advice.step_texts[1].endswith(first_step[1:])
+            assert list(qualified.advice.step_texts[2:]) == other_steps
             # The figures are those of the same model.
             assert qualified.advice.offered_model == unqualified.advice.offered_model
 
@@ -347,7 +347,7 @@ def test_an_undecided_recommendation_names_a_model_that_helps_without_cost():
     result = recommendation(leading, fair_model("free", 0.9), model("PCA", *PLAIN))
     assert (result.kind, result.leading_model) == ("undecided", "leading")
     assert "whether 'b' pays more than 1.0 % is unresolved. " in result.reason
-    (step,) = result.advice.steps
+    (step,) = result.advice.step_texts
     assert step.startswith("Keep PCA")
     assert (result.advice.offered_model, result.advice.suggests_more_dimensions) == (None, True)
     alternative = "Without a material cost, free lowers the estimate of the largest loss to 9.0 %"
@@ -683,7 +683,7 @@ def test_figures_of_a_model_that_is_not_recommended_are_no_part_of_the_advice():
     result = recommendation(costly, model("PCA", *PLAIN))
     assert (result.kind, result.model) == ("no model, a group pays", None)
     assert result.advice.offered_model == "costly"
-    assert not any("%" in step for step in result.advice.steps)
+    assert not any("%" in step for step in result.advice.step_texts)
     assert "points less" in result.reason
     assert result.text == f"{result.advice} {result.reason}"
 

@@ -9,7 +9,7 @@ import pytest
 
 import fairspan as fs
 from case_selection import mark_most_slow
-from fairspan.auditing.advice import Advice
+from fairspan.auditing.advice import Advice, Step
 from fairspan.auditing.findings.finding_catalog import make_finding
 from fairspan.auditing.intervals import Estimate
 from fairspan.auditing.verdict import Verdict, VerdictKind
@@ -55,7 +55,9 @@ def with_verdict(report, kind, states, changes, groups=()):
         estimate = Estimate(*(limit * group.observed_total_variance for limit in limits))
         figures.append({"state": state, "expected_change": estimate})
     report = replace_figures(report, 1, figures)
-    verdict = Verdict(kind, "The evidence.", Advice("The advice."), report.main.name, groups)
+    verdict = Verdict(
+        kind, "The evidence.", Advice.from_texts("The advice."), report.main.name, groups
+    )
     other_verdicts = report.audit.verdicts[1:]
     return replace(report, audit=replace(report.audit, verdicts=(verdict, *other_verdicts)))
 
@@ -111,7 +113,9 @@ def test_the_headline_names_who_is_harmed_and_who_pays_and_nobody_else(report_of
 
 def test_outcomes_count_every_criterion_once_and_contradict_none():
     kinds = [kind for kind in get_args(VerdictKind) if kind.startswith("harm, repair")]
-    verdicts = [Verdict(kind, "", Advice(("",)), f"{kind} {i}") for kind in kinds for i in range(2)]
+    verdicts = [
+        Verdict(kind, "", Advice.from_texts(""), f"{kind} {i}") for kind in kinds for i in range(2)
+    ]
     outcomes = group_by_outcome(verdicts)
     models = [model for outcome in outcomes for model in outcome.models]
     assert sorted(models) == sorted(verdict.model for verdict in verdicts)
@@ -140,20 +144,26 @@ def with_states_by_dimension(report, states):
     return replace(report, curves=replace(report.curves, dimensions=dimensions))
 
 
-def proposing_dimensions(
-    report, steps=("Use fewer dimensions, and audit again.", "Claim nothing.")
-):
-    """Return the report with an inconclusive verdict that proposes another dimension, and steps."""
+def proposing_dimensions(report, *first_steps):
+    """Return the report with an inconclusive verdict that proposes another dimension, after steps.
+
+    The proposal is on the condition that the first steps do not change the verdict.
+    """
     states = (FINE, FINE, UNKNOWN), (FINE, FINE, UNKNOWN)
     report = with_verdict(report, "inconclusive", states, (0, 0, 0))
-    advice = Advice(steps, step_at_any_dimension="Collect more rows")
+    proposal = Step(
+        "Use fewer dimensions, and audit again.", same_dimension_action="Collect more rows"
+    )
+    advice = Advice((proposal, Step("Claim nothing.")))
+    if first_steps:
+        advice = advice.on_condition(map(Step, first_steps))
     verdicts = (replace(report.verdict, advice=advice), *report.audit.verdicts[1:])
     return replace(report, audit=replace(report.audit, verdicts=verdicts, findings=()))
 
 
 def revised_steps(report):
     """Return the steps of the first verdict after the numbers of dimensions were tried."""
-    return with_dimension_steps(report).verdicts[0].advice.steps
+    return with_dimension_steps(report).verdicts[0].advice.step_texts
 
 
 def test_steps_name_the_dimensions_without_material_harm(report_of_three):
@@ -180,14 +190,11 @@ def test_steps_send_no_reader_to_dimensions_that_were_tried_in_vain(report_of_th
     assert first.startswith("Follow the warning FS410, and audit again: at none of the evaluated")
     assert second == "If the verdict does not change, collect more rows."
     # Remedies that come first stay first, and what follows stays on their condition.
-    steps = (
-        "Name the clusters.",
-        "If the verdict does not change, use 1 dimension.",
-        "Claim nothing.",
+    conditional = proposing_dimensions(report_of_three, "Name the clusters.")
+    assert conditional.verdict.advice.step_texts[1] == (
+        "If the verdict does not change, use fewer dimensions, and audit again."
     )
-    first, second, _ = revised_steps(
-        with_states_by_dimension(proposing_dimensions(report_of_three, steps), {})
-    )
+    first, second, _ = revised_steps(with_states_by_dimension(conditional, {}))
     assert first == "Name the clusters."
     assert second.startswith("If the verdict does not change, collect more rows, and audit again")
 
@@ -195,19 +202,21 @@ def test_steps_send_no_reader_to_dimensions_that_were_tried_in_vain(report_of_th
 def test_more_dimensions_are_not_proposed_if_they_were_tried_and_harm(report_of_three):
     states = (HARMED_THIRD,) * 2
     report = with_verdict(report_of_three, "harm, repair not shown to help", states, (0, 0, 0))
-    advice = Advice(("Keep PCA, or use more dimensions: why.",), suggests_more_dimensions=True)
+    advice = Advice((Step("Keep PCA", ending=": why.", suggests_more_dimensions=True),))
+    assert advice.text == "Keep PCA, or use more dimensions: why."
     verdicts = (replace(report.verdict, advice=advice), *report.audit.verdicts[1:])
     report = replace(report, audit=replace(report.audit, verdicts=verdicts))
     harmful = with_states_by_dimension(report, {3: "harmed", 4: "harmed"})
     assert revised_steps(harmful) == ("Keep PCA: why.",)
     open_at_three = with_states_by_dimension(report, {4: "harmed"})
-    assert revised_steps(open_at_three) == advice.steps
+    assert revised_steps(open_at_three) == advice.step_texts
 
 
 def test_larger_dimensions_without_material_harm_are_apart_from_open_ones(report_of_three):
     helpful = with_verdict(report_of_three, "harm, repair helps", (HARMED_THIRD,) * 2, (0, 0, -0.1))
     assert sentence_words("dimension_advice", helpful) == ""
-    verdict = replace(helpful.verdict, advice=Advice(("Larger.",), suggests_more_dimensions=True))
+    advice = Advice((Step("Larger", ending=".", suggests_more_dimensions=True),))
+    verdict = replace(helpful.verdict, advice=advice)
     useless = replace(helpful, audit=replace(helpful.audit, verdicts=(verdict,)))
     # No more than the two dimensions of the report, and fewer than all five.
     start = "Of the evaluated numbers of dimensions above 2 (each considered separately), "
@@ -253,7 +262,8 @@ def test_the_section_on_repair_says_of_every_criterion_what_it_does(report_of_th
     assert len(names) == 2
     kinds = ["harm, repair not shown to help", "harm, repair helps"]
     verdicts = [
-        Verdict(kind, "", Advice(("",)), name) for kind, name in zip(kinds, names, strict=True)
+        Verdict(kind, "", Advice.from_texts(""), name)
+        for kind, name in zip(kinds, names, strict=True)
     ]
     report = replace(report, audit=replace(report.audit, verdicts=tuple(verdicts)))
     assert sentence_words("expected_criteria_lead", report) == (
@@ -262,7 +272,8 @@ def test_the_section_on_repair_says_of_every_criterion_what_it_does(report_of_th
     # A criterion that shifts the harm may help the group that PCA harms.
     kinds = ["harm, repair not shown to help", "harm, repair shifts it"]
     shifting = [
-        Verdict(kind, "", Advice(("",)), name) for kind, name in zip(kinds, names, strict=True)
+        Verdict(kind, "", Advice.from_texts(""), name)
+        for kind, name in zip(kinds, names, strict=True)
     ]
     shifted = replace(report, audit=replace(report.audit, verdicts=tuple(shifting)))
     assert sentence_words("expected_criteria_lead", shifted) == (
@@ -379,7 +390,7 @@ def test_the_summary_has_no_figures_of_a_model_that_is_not_recommended(report_of
     name = useless.main.full_name
     assert f"Largest loss under {name}" not in page.with_id("summary").text
     assert f"Largest loss under {name}" in page.with_id("criteria").text
-    advice = Advice(("Use it.",), offered_model=useless.main.name)
+    advice = Advice.from_texts("Use it.", offered_model=useless.main.name)
     helpful = replace(useless.verdict, advice=advice)
     helpful = replace(useless, audit=replace(useless.audit, verdicts=(helpful,)))
     page = parse_page(render_page(helpful))
@@ -391,7 +402,7 @@ def test_several_steps_are_a_list_and_the_columns_of_the_groups_are_named(
     report_of_three, no_figures
 ):
     steps = ("Check the rows.", "Audit again (--clusters COL).")
-    verdict = replace(report_of_three.verdict, advice=Advice(steps))
+    verdict = replace(report_of_three.verdict, advice=Advice.from_texts(*steps))
     rows = replace(report_of_three.audit.rows, group_columns=("sex", "age"))
     audit = replace(report_of_three.audit, verdicts=(verdict,), rows=rows)
     page = parse_page(render_page(replace(report_of_three, audit=audit)))

@@ -291,4 +291,4 @@ def test_the_page_says_what_is_true(truth):
     verdict = report.verdict
     summary = section_text(render_page(report), "summary")
     assert verdict.summary in summary
-    assert all(step in summary for step in verdict.advice.steps)
+    assert all(step in summary for step in verdict.advice.step_texts)
