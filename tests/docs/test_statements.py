@@ -12,21 +12,23 @@ SOURCE = sorted((ROOT / "src").rglob("*.py"))
 _NO_SUMMARY = re.compile(r"(What|Of|By|That|With)\b")
 
 
-def is_swap(statement):
-    """Return whether a tuple assignment exchanges its own targets."""
-    targets = {ast.unparse(element) for element in statement.targets[0].elts}
-    return {ast.unparse(element) for element in statement.value.elts} <= targets
-
-
 def packed_assignments(tree):
-    """Return the lines of assignments of several values at once, except swaps."""
+    """Return the lines of assignments of several values at once, swaps among them."""
     return [
         node.lineno
         for node in ast.walk(tree)
         if isinstance(node, ast.Assign)
         and isinstance(node.targets[0], ast.Tuple)
         and isinstance(node.value, ast.Tuple)
-        and not is_swap(node)
+    ]
+
+
+def chained_assignments(tree):
+    """Return the lines of assignments of one value to several names."""
+    return [
+        node.lineno
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Assign) and len(node.targets) > 1
     ]
 
 
@@ -50,7 +52,10 @@ def bad_summaries(tree):
     ]
 
 
-RULES = {rule.__name__: rule for rule in (packed_assignments, nested_conditionals, bad_summaries)}
+RULES = {
+    rule.__name__: rule
+    for rule in (packed_assignments, chained_assignments, nested_conditionals, bad_summaries)
+}
 
 
 @pytest.mark.parametrize("rule", RULES)
@@ -67,10 +72,12 @@ def test_no_statement_and_no_summary_breaks_the_rule(rule):
     ("rule", "text"),
     [
         ("packed_assignments", "a, b = f(x), g(y)"),
+        ("packed_assignments", "a, b = b, a"),
+        ("chained_assignments", "a = b = 0"),
         ("nested_conditionals", "a = (b if c else d) if e else f"),
         ("bad_summaries", 'def f():\n    """What it costs."""'),
     ],
 )
 def test_a_breach_is_found(rule, text):
     assert RULES[rule](ast.parse(text))
-    assert not RULES[rule](ast.parse("a, b = b, a"))
+    assert not RULES[rule](ast.parse("a, b = f(x)"))

@@ -192,11 +192,13 @@ def add_error_gap(verdict: Verdict, comparison: ModelComparison) -> Verdict:
     The gap is the one of FS202, in per cent of the variance of all rows.
     """
     fair = comparison.fair
-    assert fair.expected_disparity_pair is not None
-    smaller, larger = fair.expected_disparity_pair
+    pair = fair.expected_disparity_pair
+    assert pair is not None
     gap = fair.expected_disparity.relative_to(fair.total_variance)
+    # Subtract the smaller error from the larger one, and name the groups in this order.
+    smaller, larger = pair
     if gap.value < 0:
-        smaller, larger = larger, smaller
+        larger, smaller = pair
         gap = -gap
     size, interval = map(to_ascii, share_with_interval(gap.value, gap.low, gap.high))
     sentence = (

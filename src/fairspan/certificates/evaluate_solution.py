@@ -135,7 +135,8 @@ def _measure_gap(
     objective = criterion.value(errors, problem)
     objective_rounding = criterion.rounding_bound(error_rounding, errors, problem)
     if lower_bound is not None:
-        gap = max_gap = objective - lower_bound
+        gap = objective - lower_bound
+        max_gap = gap
         # The rounding error of this bound is not known; allow for as much as in the objective.
         bound_rounding = objective_rounding
     else:

@@ -167,7 +167,8 @@ def _aggregate_partition(
         return
     reader = pa.RecordBatchReader.from_batches(first.schema, chain([first], named))
     number = _partition_number()
-    pickled_result = error_json = None
+    pickled_result = None
+    error_json = None
     try:
         # One BLAS thread, since other tasks run in parallel.
         with add_error_context(f"partition {number}"), threadpool_limits(1):

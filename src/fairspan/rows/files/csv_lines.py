@@ -49,8 +49,11 @@ def iterate_row_lines(
     """
     # newline="" recognizes all kinds of line breaks and keeps them unchanged.
     lines = io.TextIOWrapper(stream, encoding, errors="replace", newline="")
-    first_line = n_cells = number = 0
-    is_open = has_text_after_quote = False
+    number = 0
+    first_line = 0
+    n_cells = 0
+    is_open = False
+    has_text_after_quote = False
     for number, text in enumerate(lines, start=1):
         line = text.removeprefix("\ufeff") if number == 1 else text
         if number <= skip or (comment is not None and line.startswith(comment)):

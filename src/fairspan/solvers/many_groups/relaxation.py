@@ -336,7 +336,8 @@ class Relaxation:
         self.lower_bound = -np.inf
         self.upper_bound = np.inf
         self._best_subspace_value = np.inf
-        self.n_eigenproblems = self._n_failures = 0
+        self.n_eigenproblems = 0
+        self._n_failures = 0
         self._model = self.evaluate_dual(_initial_multipliers(problem, pieces))
         self._occupations = self._model.leading_occupations
 

@@ -243,7 +243,8 @@ class PiecewiseSearch(PrimalDualSearch):
         """
         problem = self.problem
         pieces = cast(AffinePieces, self.problem.pieces)
-        self.relaxation = relaxation = Relaxation(problem, pieces)
+        relaxation = Relaxation(problem, pieces)
+        self.relaxation = relaxation
         # Half of the gap is left for the descent. The value decreases on the way, and the target
         # gap with it, so the gap reached may be too large for the new target: solve again.
         relaxation_target = 0.0

@@ -90,8 +90,9 @@ class BranchAndBound:
     def __init__(self, problem: Problem, tol: float) -> None:
         self.problem = problem
         self.tol = tol
-        self.upper = self.target_gap = np.inf
         self.lower = -np.inf
+        self.upper = np.inf
+        self.target_gap = np.inf
         self.supporting_weights: list[FloatArray] = []
         self.trace: list[TracePoint] = []
 
