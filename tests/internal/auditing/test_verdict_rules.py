@@ -594,6 +594,13 @@ def test_a_gap_in_error_that_only_the_repair_shows_is_in_the_summary(
     assert (message in result.summary) is is_opened
 
 
+def test_a_gap_in_error_below_zero_names_the_groups_in_the_other_order():
+    plain = with_gap(model("PCA", *PLAIN), 0.1, 0.2)
+    fair = fair_model("fair", 0.9)
+    (result,) = draw_conclusions([with_gap(fair, -0.5, 0.2), plain], (), 0.95, 0.01).verdicts
+    assert "the error of 'a' is larger than that of 'b' by 5.0 % of the" in result.summary
+
+
 def test_the_recommendation_does_not_repeat_the_costs_of_the_verdict():
     result = verdict(PLAIN, group("a", "minor", 0.05, -0.9), group("b", "minor", 0.05, 0.0))
     assert "pays more than" in result.summary
