@@ -1,5 +1,7 @@
 """Rounding errors of group errors, and what follows from them for gaps."""
 
+from dataclasses import dataclass
+
 import numpy as np
 
 from fairspan.certificates.eigensolver import Eigensolver
@@ -10,6 +12,22 @@ from fairspan.typing import FloatArray
 
 # Solvers aim for this fraction of the requested gap, so that evaluating again cannot fail the test.
 _TARGET_SAFETY = 0.75
+
+
+@dataclass(frozen=True, eq=False)
+class MeasuredErrors:
+    """Errors of the groups, with bounds on their rounding errors.
+
+    Attributes
+    ----------
+    values : (k,) array
+        Error of each group.
+    rounding : (k,) array
+        Bound on the rounding error of each.
+    """
+
+    values: FloatArray
+    rounding: FloatArray
 
 
 def target_gap(problem: Problem, errors: FloatArray, tol: float) -> float:
@@ -33,8 +51,8 @@ def target_gap(problem: Problem, errors: FloatArray, tol: float) -> float:
     return max(wanted_gap - 2 * rounding, rounding)
 
 
-def errors_and_rounding(problem: Problem, basis: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Error of each group and its rounding error bound, each of shape (k,).
+def measure_errors(problem: Problem, basis: FloatArray) -> MeasuredErrors:
+    """Return the error of each group, with a bound on its rounding error.
 
     An error is the inner error, that of the basis within the directions of the problem, plus the
     excluded variance in directions that a restriction or previous components removed. Without
@@ -42,7 +60,9 @@ def errors_and_rounding(problem: Problem, basis: FloatArray) -> tuple[FloatArray
     """
     if not problem.second_moments.has_matrices:
         traces = problem.second_moments.traces
-        return problem.errors(basis), np.asarray(Eigensolver.MATRIX_FREE.error_rounding * traces)
+        return MeasuredErrors(
+            problem.errors(basis), np.asarray(Eigensolver.MATRIX_FREE.error_rounding * traces)
+        )
     second_moments = problem.dense_moments
     inner_errors = second_moments.inner_errors(basis)
     # Norms of the residual projector I - VV': of its rows, which scale the rounding errors of the
@@ -66,7 +86,8 @@ def errors_and_rounding(problem: Problem, basis: FloatArray) -> tuple[FloatArray
     # Row coordinates may be inexact, which affects the whole error, with the part that all groups
     # share.
     all_errors = errors + problem.embedding.common_error
-    return errors, rounding + problem.rounding.coordinate_rounding(second_moments, all_errors)
+    rounding += problem.rounding.coordinate_rounding(second_moments, all_errors)
+    return MeasuredErrors(errors, rounding)
 
 
 def _best_error_rounding(problem: Problem) -> FloatArray:
@@ -76,7 +97,7 @@ def _best_error_rounding(problem: Problem) -> FloatArray:
         return np.zeros(problem.n_groups)
     return np.array(
         [
-            errors_and_rounding(parent, optimum.vectors)[1][g]
+            measure_errors(parent, optimum.vectors).rounding[g]
             for g, optimum in enumerate(parent.group_optima)
         ]
     )
@@ -85,7 +106,7 @@ def _best_error_rounding(problem: Problem) -> FloatArray:
 def _unavoidable_rounding(problem: Problem, errors: FloatArray) -> FloatArray:
     """Return the rounding error that no evaluation of errors avoids, shape (k,).
 
-    It is smaller than the bound of :func:`errors_and_rounding`, which allows for the worst case.
+    It is smaller than the bound of :func:`measure_errors`, which allows for the worst case.
     """
     inner_errors = np.maximum(errors - problem.embedding.fixed_errors, 0.0)
     rounding = VALUE_ROUNDING * inner_errors

@@ -17,7 +17,7 @@ from fairspan.certificates.certificate_parts import (
     SolutionFigures,
     TracePoint,
 )
-from fairspan.certificates.error_rounding import errors_and_rounding
+from fairspan.certificates.error_rounding import MeasuredErrors, measure_errors
 from fairspan.certificates.proofs import Proof
 from fairspan.certificates.status import MeasuredGap, Status, UnresolvedReason, assess_gap
 from fairspan.linalg import graded_eigh, normalize_signs
@@ -43,7 +43,7 @@ def evaluate_solution(
     tol: float,
     lower_bound: float | None = None,
     tolerance_factor: float = 1.0,
-    known_errors: tuple[FloatArray, FloatArray] | None = None,
+    known_errors: MeasuredErrors | None = None,
 ) -> Certificate:
     """Evaluate objective, bound and status of a subspace, for fits and for verification alike.
 
@@ -66,8 +66,8 @@ def evaluate_solution(
     tolerance_factor : float
         Factor on tolerance and resolution up to which a gap counts as closed; above 1 in a
         verification, whose rounding errors differ from those of the fit.
-    known_errors : tuple of two (k,) arrays, optional
-        Errors of the basis, and bounds on their rounding errors, if they are known already.
+    known_errors : MeasuredErrors, optional
+        Errors of the basis, if they are known already.
 
     Returns
     -------
@@ -77,8 +77,9 @@ def evaluate_solution(
     """
     proof = proof if isinstance(proof, Proof) else Proof(proof)
     criterion = problem.criterion
-    errors, error_rounding = known_errors or errors_and_rounding(problem, basis)
-    gap = _measure_gap(problem, basis, proof, errors, error_rounding, lower_bound)
+    measured_errors = known_errors or measure_errors(problem, basis)
+    errors = measured_errors.values
+    gap = _measure_gap(problem, basis, proof, measured_errors, lower_bound)
     violation = max(criterion.constraint_violation(errors), 0.0)
     is_within_limit = problem.limit is None or is_feasible(problem.limit, basis)
     return Certificate(
@@ -114,8 +115,7 @@ def _measure_gap(
     problem: Problem,
     basis: FloatArray,
     proof: Proof,
-    errors: FloatArray,
-    error_rounding: FloatArray,
+    measured_errors: MeasuredErrors,
     lower_bound: float | None,
 ) -> MeasuredGap:
     """Measure the gap between the objective at a basis and its lower bound.
@@ -126,12 +126,14 @@ def _measure_gap(
     basis : (p, r) array
     proof : Proof
         Proof of the bound.
-    errors, error_rounding : (k,) arrays
-        Errors of the basis within the allowed directions, and bounds on their rounding errors.
+    measured_errors : MeasuredErrors
+        Errors of the basis within the allowed directions.
     lower_bound : float or None
         Bound that was established otherwise; None to compute it from the proof.
     """
     criterion = problem.criterion
+    errors = measured_errors.values
+    error_rounding = measured_errors.rounding
     objective = criterion.value(errors, problem)
     objective_rounding = criterion.rounding_bound(error_rounding, errors, problem)
     if lower_bound is not None:

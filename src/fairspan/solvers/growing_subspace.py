@@ -20,7 +20,7 @@ import numpy as np
 from fairspan.certificates.certificate import Certificate
 from fairspan.certificates.certificate_parts import RunRecord
 from fairspan.certificates.eigensolver import OPTIMA_TOL, Eigensolver
-from fairspan.certificates.error_rounding import errors_and_rounding
+from fairspan.certificates.error_rounding import measure_errors
 from fairspan.certificates.evaluate_solution import evaluate_solution, reorthonormalize
 from fairspan.certificates.proofs import SupportingLinesProof
 from fairspan.certificates.status import Status
@@ -593,8 +593,8 @@ class _SubspaceSearch:
             self._cache_group_optima(space)
         # Principal axes within W are those in all features.
         basis = normalize_signs(reorthonormalize(reduction.lift(coordinates)))
-        errors, error_rounding = errors_and_rounding(problem, basis)
-        objective = problem.criterion.value(errors, problem)
+        errors = measure_errors(problem, basis)
+        objective = problem.criterion.value(errors.values, problem)
         # The gap within W already allows for the missing sums. No gap exceeds a nonnegative
         # objective, whose bound is at least zero. Under a restriction it may be negative: the error
         # that all groups share in the forbidden directions is left out.
@@ -607,7 +607,7 @@ class _SubspaceSearch:
             solution.proof,
             tol=self.tol,
             lower_bound=objective - gap - self.optima_missing,
-            known_errors=(errors, error_rounding),
+            known_errors=errors,
         )
         # With more than two groups, a solver may leave a gap open within W, as it would without W.
         # Any other open gap is due to rounding or to what W misses: solve without W.

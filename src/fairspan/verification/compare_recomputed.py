@@ -8,7 +8,7 @@ import numpy as np
 
 from fairspan.certificates.certificate import Certificate
 from fairspan.certificates.eigensolver import Eigensolver
-from fairspan.certificates.error_rounding import errors_and_rounding
+from fairspan.certificates.error_rounding import measure_errors
 from fairspan.certificates.evaluate_solution import unresolved_reason
 from fairspan.certificates.status import UnresolvedReason
 from fairspan.linalg.rounding import AGREEMENT_TOL, EPS, FIGURE_ROUNDING, RANK_TERMS
@@ -124,7 +124,7 @@ def _error_and_loss_tolerances(
     # Rounding of the errors and of the allowed directions (which acts like a rotation of the
     # subspace), and the end of the EM algorithm.
     error_tol = (
-        ROUNDING_FACTOR * errors_and_rounding(evaluation.reduction.problem, evaluation.basis)[1]
+        ROUNDING_FACTOR * measure_errors(evaluation.reduction.problem, evaluation.basis).rounding
         + evaluation.rotation_effect
         + em_rounding
     )

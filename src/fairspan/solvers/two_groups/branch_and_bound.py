@@ -6,7 +6,7 @@ from typing import NamedTuple, cast
 import numpy as np
 
 from fairspan.certificates.certificate_parts import TracePoint
-from fairspan.certificates.error_rounding import errors_and_rounding, target_gap
+from fairspan.certificates.error_rounding import measure_errors, target_gap
 from fairspan.certificates.polygons import clip_polygon, min_of_max_affine
 from fairspan.certificates.proofs import Proof, SupportingLinesProof
 from fairspan.problem.criteria.criterion import ConcaveScoresCriterion
@@ -174,10 +174,12 @@ class BranchAndBound:
         if value < self.upper:
             self.upper = value
             self.best = point
-            errors, roundings = errors_and_rounding(self.problem, point.basis)
+            errors = measure_errors(self.problem, point.basis)
             # The square root amplifies the rounding error of small errors.
-            rounding = self.problem.criterion.rounding_bound(roundings, errors, self.problem)
-            self.target_gap = max(target_gap(self.problem, errors, self.tol), rounding / 2)
+            rounding = self.problem.criterion.rounding_bound(
+                errors.rounding, errors.values, self.problem
+            )
+            self.target_gap = max(target_gap(self.problem, errors.values, self.tol), rounding / 2)
 
     def _split(self, sector: Sector) -> list[Sector]:
         """Return the parts of a sector, split at a new point of the boundary.
