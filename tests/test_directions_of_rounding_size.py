@@ -1,4 +1,4 @@
-"""Covariance parity says so where rounding decides which directions it selects."""
+"""Covariance parity says so where rounding decides which directions it allows."""
 
 import numpy as np
 import pytest
@@ -99,3 +99,87 @@ def test_rotated_columns_of_rounding_size_change_no_proven_answer():
     assert graded.status == "optimal"
     agrees = rotated.objective == pytest.approx(graded.objective, rel=1e-9)
     assert agrees or rotated.status == "unresolved"
+
+
+def uncorrelated_columns(rng, n, p):
+    """Columns of mean zero and variance one, without correlation."""
+    columns = rng.standard_normal((n, p))
+    columns -= columns.mean(axis=0)
+    return np.linalg.svd(columns, full_matrices=False)[0] * np.sqrt(n)
+
+
+def rotate(X, seed):
+    """Rotate the columns at random."""
+    rng = np.random.default_rng(seed)
+    return X @ np.linalg.qr(rng.standard_normal((X.shape[1],) * 2))[0]
+
+
+def rows_with_a_small_column(size):
+    """Two groups, all of whose other directions differ by more than zero in variance."""
+    rng = np.random.default_rng(0)
+    deviations = np.sqrt([[11.5, 0.5, size**2], [8.5, 0.1, size**2]])
+    X = np.vstack([uncorrelated_columns(rng, 40, 3) * row for row in deviations])
+    return X, np.repeat([0, 1], 40)
+
+
+def fit_within(tolerance, X, groups, **settings):
+    parity = CovarianceParity(tolerance=tolerance)
+    fair = FairPCA(1, criterion="total_error", restriction=parity, **settings)
+    return fair.fit(X, sensitive_features=groups).solution_
+
+
+@pytest.mark.parametrize("size", [1e-6, 2e-7])
+def test_a_direction_of_rounding_size_decides_what_a_tolerance_allows(size):
+    # A component may lean to the last column, along which the groups agree, to keep more of the
+    # first. Rotated, that column may be rounding error, and directions without variance are left
+    # out.
+    X, groups = rows_with_a_small_column(size)
+    graded = fit_within(0.5, X, groups, tol=1e-6)
+    assert graded.status == "optimal"
+    # The variance is 10.3, and the variances of the groups along the first column are 10 and differ
+    # by 3: a component whose square has 1/6 of its length there, and the rest on the last column.
+    assert graded.objective == pytest.approx(10.3 - 10 / 6, rel=1e-7)
+    rotated = fit_within(0.5, rotate(X, 5), groups, tol=1e-6)
+    assert rotated.status == "unresolved"
+    assert rotated.unresolved_reason == UNRESOLVED
+    assert rotated.lower_bound <= graded.objective
+
+
+@pytest.mark.parametrize("size", [1e-9, 0.0])
+def test_no_variance_below_zero_leaves_the_resolution_unknown(size):
+    # The variance along the last direction is computed as slightly negative.
+    X, groups = rows_with_a_small_column(size)
+    for seed in range(3):
+        rotated = fit_within(0.5, rotate(X, seed), groups, tol=1e-6)
+        assert rotated.status == "optimal"
+        assert 0 < rotated.resolution < 1e-12
+
+
+@pytest.mark.parametrize("difference", [1e-3, 1e-5, 1e-7])
+def test_rounding_hides_no_direction_in_which_groups_agree(difference):
+    # Groups agree in the last two columns. The rounding error of their small difference in the
+    # first, large column is large relative to that difference.
+    rng = np.random.default_rng(6)
+    half = uncorrelated_columns(rng, 60, 3) * [10, 1, 0.9]
+    X = np.vstack([half, half[rng.permutation(60)] * [1 + difference, 1, 1]])
+    groups = np.repeat([0, 1], 60)
+    expected = 50 * (1 + (1 + difference) ** 2) + 0.81
+    for seed in range(8):
+        order = np.random.default_rng(seed).permutation(120)
+        solution = fit_within(0.0, rotate(X, seed)[order], groups[order])
+        assert solution.status == "optimal"
+        assert solution.objective == pytest.approx(expected, rel=1e-9)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("exponent", [4, 6, 7, 8])
+def test_bounds_in_other_coordinates_exclude_no_answer_within_a_tolerance(monkeypatch, exponent):
+    X, groups = nearly_dependent_rows(0, smallest=10.0**-exponent)
+    parity = CovarianceParity(tolerance=1e-4)
+    fair = FairPCA(2, criterion="total_error", restriction=parity, tol=1e-6)
+    dense = fair.fit_moments(GroupMoments.from_rows(X, groups)).solution_
+    monkeypatch.setattr("fairspan.moments.compute.MIN_WIDE_FEATURES", 5)
+    thin = fair.fit(X, sensitive_features=groups).solution_
+    assert thin.eigensolver == "thin"
+    slack = 1e-6 * dense.objective
+    assert max(thin.lower_bound, dense.lower_bound) <= min(thin.objective, dense.objective) + slack

@@ -219,7 +219,7 @@ def unresolved_reason(
         return UnresolvedReason(
             "the oblique shift depends on directions along which the rows hardly vary"
         )
-    if certificate.restriction is not None and certificate.restriction.counts_directions:
+    if certificate.restriction is not None and certificate.restriction.selects_by_covariances:
         # Rounding errors of second moments are far smaller.
         max_variance = float((problem.second_moments.traces / problem.divisors).max())
         if certificate.resolution > LOOSE_TOL * max_variance:

@@ -380,7 +380,8 @@ class ProblemFamily:
         scatters = np.array([np.vdot(forbidden, scatter @ forbidden) for scatter in self._scatters])
         # Errors are about a center, from which the group means differ by the offsets.
         mean_parts = ((self._mean_offsets @ forbidden) ** 2).sum(axis=1)
-        errors = scatters / self.moments.weights + mean_parts
+        # Variances that are zero may be computed as slightly negative.
+        errors = np.maximum(scatters / self.moments.weights, 0.0) + mean_parts
         offset_rounding = float(np.linalg.norm(unrestricted.dense_moments.offset_rounding_error))
         fixed_errors, common_error = unrestricted.criterion.split_fixed_errors(errors)
         total_fixed = fixed_errors + common_error

@@ -7,12 +7,13 @@ import numpy as np
 
 from fairspan.errors import IncompatibleParameters
 from fairspan.formatting.messages import counted
-from fairspan.linalg.rounding import EIGENVALUE_ROUNDING, ENTRY_TERMS, EPS, ZERO_EIGENVALUE
+from fairspan.linalg.rounding import ZERO_EIGENVALUE
 from fairspan.moments.row_space import RowSpace
 from fairspan.parameters import check_integer, check_number, make_plain
 from fairspan.problem.criteria.criterion import Criterion
-from fairspan.problem.directions import equal_means_basis, split_by_variance
+from fairspan.problem.directions import VarianceSplit, equal_means_basis, split_by_variance
 from fairspan.problem.limits import CovarianceDifferenceLimit, ParityLimit
+from fairspan.problem.restrictions.difference_spectrum import DifferenceSpectrum
 from fairspan.problem.restrictions.restriction import (
     AllowedDirections,
     Restriction,
@@ -23,9 +24,6 @@ from fairspan.typing import FloatArray
 
 # Fraction of the directions that covariance parity allows by default.
 _DEFAULT_FRACTION = 0.85
-# Differences are tied up to four of their rounding errors: twice as far as rounding can separate
-# two equal ones, so that no tie is at the border.
-_TIE_ROUNDINGS = 4
 
 
 @dataclass(frozen=True)
@@ -45,8 +43,7 @@ class CovarianceParity(Restriction):
         From d to p - 1 (to p if the means agree already); fewer directions make the covariances
         more alike. The default, without a tolerance, is 85 % of the directions that mean parity
         allows, rounded down, but at least d. Directions without variance are added last, starting
-        with that of the common mean. The status is "unresolved" if rounding decides which
-        directions have variance or are selected, and the objective depends on it.
+        with that of the common mean.
     tolerance : float, default=None
         Largest absolute difference of the groups' variances along any direction of the subspace, in
         squared (scaled) units of the features; an alternative to `n_directions`. Zero makes them
@@ -60,6 +57,11 @@ class CovarianceParity(Restriction):
     IncompatibleParameters
         Both parameters are given. When fitting: more than two groups; n_directions below d or above
         what mean parity allows; or a tolerance with an unsupported criterion or solver.
+
+    Notes
+    -----
+    The status is "unresolved" if rounding decides which directions have variance or are selected,
+    and the objective depends on it. With `tolerance`, directions without variance are left out.
 
     Examples
     --------
@@ -96,6 +98,11 @@ class CovarianceParity(Restriction):
                 "Allowed: one of them, or neither: they select different methods",
                 "Drop one of them",
             )
+
+    @property
+    def selects_by_covariances(self) -> bool:
+        """True: rounding of the covariances may change which directions are allowed."""
+        return True
 
     @property
     def counts_directions(self) -> bool:
@@ -187,7 +194,8 @@ class CovarianceParity(Restriction):
 
         Rounding rotates eigenvectors of the difference of the covariances. It may also change which
         are selected: the number of directions with variance decides how many are forbidden, and so
-        do values next to the largest selected one. The directions then are not resolved.
+        do values next to the largest selected one, or to zero without any tolerance. The directions
+        then are not resolved.
 
         Raises
         ------
@@ -211,80 +219,43 @@ class CovarianceParity(Restriction):
                 "along no more of the directions that mean parity allows",
                 "Choose fewer components, or use MeanParity()",
             )
-        difference = covariances[0] - covariances[1]
+        spectrum = DifferenceSpectrum.from_covariances(varying, covariances, orthogonality_defect)
         if self.tolerance is not None:
-            axes = self._directions_within_tolerance(varying, difference, n_components)
-            return AllowedDirections.exact(axes, n_features)
+            return self._select_within_tolerance(split, spectrum, n_components)
         n_directions = self._check_n_directions(n_components, n_features, n_available)
-        values, vectors = np.linalg.eigh(varying.T @ difference @ varying)
-        eigenvectors = varying @ vectors
-        rounding = _difference_rounding(eigenvectors, covariances, orthogonality_defect)
-        rounding += EPS * ENTRY_TERMS * np.abs(values).max()
-        abs_values = np.abs(values)
-        # The order of tied differences is rounding error: take all that are tied with the largest
-        # selected one, along which the groups differ no more.
-        order = np.argsort(abs_values)
-        last = order[:n_directions][-1]
-        value_rounding = np.diag(rounding)
-        tie_rounding = EIGENVALUE_ROUNDING * abs_values.max()
-        tie_rounding = max(tie_rounding, _TIE_ROUNDINGS * value_rounding[last])
-        threshold = abs_values[last] + tie_rounding
-        is_selected = abs_values <= threshold
-        is_resolved = bool(
-            (np.abs(abs_values - threshold) > value_rounding + value_rounding[last]).all()
-        )
-        if split.min_varying < split.max_varying:
-            # Another number of directions with variance would forbid another number of them, unless
-            # all are allowed.
-            is_resolved = is_resolved and split.max_varying <= n_directions
-        # Groups agree along directions without variance, so these fill up the selection. Errors
-        # about the origin contain the mean along them, which is the same for both groups. A
-        # rotation (the complete QR factor) makes the first of these directions that of the mean, so
-        # that it is selected first; the others leave all errors as they are.
-        constant = split.constant
-        constant = constant @ np.linalg.qr((means[:1] @ constant).T, mode="complete")[0]
-        n_selected = int(np.count_nonzero(is_selected))
-        n_constant = max(n_directions - n_selected, 0)
-        # First-order change of eigenvectors: the change of the matrix, divided by the distance of
-        # their eigenvalues.
-        distances = np.abs(values[~is_selected, None] - values[is_selected])
-        rotation = np.zeros((len(distances), n_selected + n_constant))
-        rotation[:, :n_selected] = rounding[np.ix_(~is_selected, is_selected)] / distances
-        return AllowedDirections(
-            axes=np.hstack([eigenvectors[:, is_selected], constant[:, :n_constant]]),
-            neighbors=eigenvectors[:, ~is_selected],
-            rotation=rotation,
-            n_constant=constant.shape[1] - n_constant,
-            is_resolved=is_resolved,
-        )
+        return _select_smallest(split, spectrum, n_directions, means[0])
 
-    def _directions_within_tolerance(
-        self, varying: FloatArray, difference: FloatArray, n_components: int
-    ) -> FloatArray:
+    def _select_within_tolerance(
+        self, split: VarianceSplit, spectrum: DifferenceSpectrum, n_components: int
+    ) -> AllowedDirections:
         """Return the directions in which subspaces within the tolerance are searched.
 
         These are the directions along which the means agree and the rows vary. Those without
         variance would only fill up a subspace of too few others, which would then seem feasible.
+        Another number of directions with variance would therefore allow other subspaces: where
+        rounding decides it, the directions are not resolved.
 
         Parameters
         ----------
-        varying : (p, m) array
-            Orthonormal basis of the directions along which the means agree and the rows vary.
-        difference : (p, p) array
-            Difference of the covariances of the two groups.
+        split : VarianceSplit
+            Of the directions along which the means agree.
+        spectrum : DifferenceSpectrum
+            Along those of them with variance.
         n_components : int
         """
-        values, vectors = np.linalg.eigh(varying.T @ difference @ varying)
-        abs_values = np.abs(values)
-        rounding = ZERO_EIGENVALUE * abs_values.max()
-        is_indefinite = values[0] < -rounding and values[-1] > rounding
-        null_vectors = vectors[:, abs_values <= rounding]
-        has_enough = null_vectors.shape[1] >= n_components
-        if self.tolerance == 0 and has_enough and not is_indefinite:
-            # If the difference D is semidefinite, V'DV = 0 holds for null directions V only, and
-            # the best ones are found exactly by an eigendecomposition.
-            return np.asarray(varying @ null_vectors)
-        return np.asarray(varying)
+        varying = AllowedDirections.exact(split.varying, len(split.varying))
+        is_resolved = split.min_varying == split.max_varying
+        if self.tolerance == 0:
+            zeros = spectrum.zero_differences()
+            has_enough = np.count_nonzero(zeros.is_selected) >= n_components
+            nonzero = spectrum.values[~zeros.is_selected]
+            is_indefinite = bool((nonzero < 0).any() and (nonzero > 0).any())
+            is_resolved = is_resolved and zeros.is_resolved
+            if has_enough and not is_indefinite:
+                # If the difference D is semidefinite, V'DV = 0 holds for null directions V only,
+                # and the best ones are found exactly by an eigendecomposition.
+                varying = spectrum.allow(zeros.is_selected)
+        return _with_constant(varying, split.constant, 0, is_resolved=is_resolved)
 
     def _check_n_directions(self, n_components: int, n_features: int, n_available: int) -> int:
         """Return the number of directions, by default a fraction of those that mean parity allows.
@@ -323,22 +294,67 @@ class CovarianceParity(Restriction):
         return CovarianceDifferenceLimit(difference, self.tolerance)
 
 
-def _difference_rounding(
-    directions: FloatArray, covariances: FloatArray, orthogonality_defect: float | None
-) -> FloatArray:
-    """Bound on the rounding error of U'(C_1 - C_2)U for (p, m) orthonormal U, shape (m, m).
+def _select_smallest(
+    split: VarianceSplit, spectrum: DifferenceSpectrum, n_directions: int, mean: FloatArray
+) -> AllowedDirections:
+    """Return the directions along which the variances of two groups differ least.
 
-    Each entry of C_g is rounded relative to the standard deviations of its two features, and the
-    errors of different entries cancel. In row coordinates the rows are off by a fraction of their
-    length, too.
+    Groups agree along directions without variance, so these fill up the selection.
+
+    Parameters
+    ----------
+    split : VarianceSplit
+        Of the directions along which the means agree.
+    spectrum : DifferenceSpectrum
+        Along those of them with variance.
+    n_directions : int
+        Number of directions; more are allowed if the last is tied.
+    mean : (p,) array
+        Mean of the rows. Errors about the origin contain it.
     """
-    variances = np.maximum(np.einsum("gii->gi", covariances), 0.0)
-    magnitudes = np.sqrt(variances @ directions**2)
-    rounding = EPS * ENTRY_TERMS * (magnitudes.T @ magnitudes)
-    if orthogonality_defect is None:
-        return np.asarray(rounding)
-    displacement = (orthogonality_defect + EPS * ENTRY_TERMS) * np.sqrt(variances.sum(axis=1))
-    along = [np.einsum("ij,ij->j", directions, matrix @ directions) for matrix in covariances]
-    products = displacement @ np.sqrt(np.maximum(along, 0.0))
-    rounding += products + products[:, None] + displacement @ displacement
-    return np.asarray(rounding)
+    selection = spectrum.smallest_differences(n_directions)
+    is_selected = selection.is_selected
+    is_resolved = selection.is_resolved
+    if split.min_varying < split.max_varying:
+        # Another number of directions with variance would forbid another number of them, unless all
+        # are allowed.
+        is_resolved = is_resolved and split.max_varying <= n_directions
+    n_constant = max(n_directions - int(np.count_nonzero(is_selected)), 0)
+    constant = _rotate_to_mean(split.constant, mean)
+    return _with_constant(
+        spectrum.allow(is_selected), constant, n_constant, is_resolved=is_resolved
+    )
+
+
+def _with_constant(
+    varying: AllowedDirections, constant: FloatArray, n_allowed: int, *, is_resolved: bool
+) -> AllowedDirections:
+    """Return allowed directions with variance together with the first of those without.
+
+    The mean, which errors about the origin contain, may be long along the others: these are
+    neighbors where rounding decides which directions are allowed. It rotates none of them.
+    """
+    assert varying.axes is not None
+    axes = np.hstack([varying.axes, constant[:, :n_allowed]])
+    neighbors = varying.neighbors
+    if not is_resolved:
+        neighbors = np.hstack([neighbors, constant[:, n_allowed:]])
+    rotation = np.zeros((neighbors.shape[1], axes.shape[1]))
+    n_neighbors, n_axes = varying.rotation.shape
+    rotation[:n_neighbors, :n_axes] = varying.rotation
+    return AllowedDirections(
+        axes,
+        neighbors,
+        rotation,
+        n_constant=constant.shape[1] - n_allowed,
+        is_resolved=is_resolved,
+    )
+
+
+def _rotate_to_mean(constant: FloatArray, mean: FloatArray) -> FloatArray:
+    """Rotate orthonormal directions without variance, so that the first is that of the mean.
+
+    Errors about the origin contain the mean along these directions, which is the same for both
+    groups. The first is selected first; the others leave all errors as they are.
+    """
+    return np.asarray(constant @ np.linalg.qr((mean[None] @ constant).T, mode="complete")[0])

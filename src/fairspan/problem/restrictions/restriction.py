@@ -245,6 +245,11 @@ class Restriction(ABC):
         return 0.0
 
     @property
+    def selects_by_covariances(self) -> bool:
+        """Whether the covariances of the groups decide which directions are allowed."""
+        return False
+
+    @property
     def counts_directions(self) -> bool:
         """Whether the number of allowed directions depends on the number of features."""
         return False
