@@ -1,15 +1,16 @@
 """Classes that lower layers use by name and higher layers define.
 
 An audit draws itself, but displays are built on audits; a solver falls back on another, which may
-fall back on it. Imports point one way, from higher layers to lower ones, so such a class is not
-imported where it is used. It is looked up here by name, in a table that
-:mod:`fairspan.registration` fills when the package is imported.
+fall back on it; a subspace is created from any model, but adapted models hold subspaces. Imports
+point one way, from higher layers and files to lower ones, so such a class is not imported where it
+is used. It is looked up here by name, in a table that :mod:`fairspan.registration` fills when the
+package is imported.
 """
 
 from collections.abc import Callable, Mapping
 from typing import Any, Literal
 
-Kind = Literal["result display", "result page", "solver"]
+Kind = Literal["model", "result display", "result page", "solver"]
 """What the classes are; each kind has its own names."""
 ClassLoader = Callable[[], type[object]]
 """Function that imports a class and returns it."""
@@ -22,7 +23,7 @@ def register_loaders(kind: Kind, loaders: Mapping[str, ClassLoader]) -> None:
 
     Parameters
     ----------
-    kind : {"result display", "result page", "solver"}
+    kind : {"model", "result display", "result page", "solver"}
     loaders : mapping of str to callable
         A function is called when its class is needed, so that the import of the package does not
         wait for it.

@@ -7,7 +7,8 @@ from fairspan.class_loaders import register_loaders
 
 
 def register_classes() -> None:
-    """Register the displays and pages of results, and the solvers."""
+    """Register adapted models, the displays and pages of results, and the solvers."""
+    register_loaders("model", {"adapted": _adapted_model})
     register_loaders(
         "result display",
         {"audit": _audit_display, "frontier": _frontier_display, "monitor": _monitor_display},
@@ -24,6 +25,12 @@ def register_classes() -> None:
             "riemannian": _riemannian,
         },
     )
+
+
+def _adapted_model() -> type[object]:
+    from fairspan.model.adapted_model import AdaptedModel
+
+    return AdaptedModel
 
 
 def _audit_display() -> type[object]:

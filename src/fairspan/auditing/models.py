@@ -11,8 +11,9 @@ from fairspan.estimator.fit import fit_moments
 from fairspan.estimator.fit_settings import FitSettings
 from fairspan.formatting.names import readable_name
 from fairspan.linalg.double_double import exact_sum
+from fairspan.model.adapted_model import AdaptedModel
 from fairspan.model.other_packages import ReconstructionModel
-from fairspan.model.subspace import AdaptedModel, FairSubspace, adapt_model
+from fairspan.model.subspace import FairSubspace
 from fairspan.moments.base_moments import Center
 from fairspan.moments.compute import Moments
 from fairspan.moments.group_moments import GroupMoments
@@ -224,7 +225,7 @@ def _is_ordinary_pca(subspace: FairSubspace) -> bool:
 
 def _default_name(model: object, n_features: int | None) -> str:
     """Return "PCA", the problem that a fair model solves, "array", or the name of the class."""
-    mapping = adapt_model(model, n_features).mapping
+    mapping = AdaptedModel.from_model(model, n_features).mapping
     if isinstance(mapping, FairSubspace) and mapping.certificate is not None:
         return "PCA" if _is_ordinary_pca(mapping) else model_name(mapping.certificate)
     return "array" if isinstance(model, np.ndarray) else type(model).__name__
@@ -252,7 +253,7 @@ def read_model(name: str, model: object, n_features: int | None = None) -> Audit
     A model that is not a projection gets a placeholder as subspace, and is evaluated row by row
     instead. Only models with a certificate carry moments of their training rows.
     """
-    adapted = adapt_model(model, n_features)
+    adapted = AdaptedModel.from_model(model, n_features)
     shown_name = printable(name)
     if isinstance(adapted.mapping, ReconstructionModel):
         # Placeholder with the model's features, scale and dimension.

@@ -12,9 +12,10 @@ from fairspan.estimator.fit import fit_moments
 from fairspan.estimator.fit_settings import FitSettings
 from fairspan.linalg.rounding import LOOSE_TOL
 from fairspan.metrics.decoder_offset import decoder_offset, not_linear_error
+from fairspan.model.adapted_model import AdaptedModel
 from fairspan.model.linear_decoder import LinearDecoder
 from fairspan.model.other_packages import ReconstructionModel
-from fairspan.model.subspace import FairSubspace, adapt_model
+from fairspan.model.subspace import FairSubspace
 from fairspan.moments.group_moments import GroupMoments, compute_group_moments
 from fairspan.moments.second_moments import DenseSecondMoments
 from fairspan.parameters import check_bool
@@ -129,7 +130,7 @@ def rank_bound(
     True
     """
     check_bool("relative", relative)
-    mapping = adapt_model(_add_linear_decoder(model)).mapping
+    mapping = AdaptedModel.from_model(_add_linear_decoder(model)).mapping
     rows = open_group_rows(X, sensitive_features, sample_weight)
     if mapping.feature_names is not None and rows.feature_names is not None:
         rows = rows.select_features(mapping.feature_names)
