@@ -1,11 +1,7 @@
 """Fits, audits and reduced rows of sparse matrices agree with those of dense ones."""
 
 import dataclasses
-import json
-import subprocess
-import sys
 from operator import attrgetter
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -19,8 +15,6 @@ from fairspan import (
     FairPCA,
     GroupMoments,
     MeanParity,
-    MinimaxError,
-    MinimaxLoss,
     Uncorrelated,
     audit,
     frontier,
@@ -29,20 +23,18 @@ from fairspan import (
 )
 from fairspan.errors import IncompatibleParameters, InvalidInput, InvalidType
 from numpy_reference import projector_distance, reference_errors, relative_error
+from two_representations import (
+    CRITERIA,
+    OTHER_SOLVERS,
+    assert_orthonormal,
+    assert_same_optimum,
+    assert_solver_comes_close,
+    fit_sparse_and_dense,
+    lower_limits,
+    needs_process_status,
+    run_with_peak,
+)
 
-CRITERIA = [
-    "minimax_loss",
-    "minimax_error",
-    "total_error",
-    "disparity",
-    "equal_error",
-    "error_gap",
-    "robust_error_gap",
-    "nash_welfare",
-    "least_variance",
-    MinimaxLoss(relative=True),
-    MinimaxError(relative=True),
-]
 KINDS = [scipy.sparse.csr_matrix, scipy.sparse.csc_array, scipy.sparse.coo_array]
 
 
@@ -60,13 +52,7 @@ def topics(seed=0, n=400, p=40, groups=("a", "b"), share=0.15):
 @pytest.fixture
 def low_dense_limit(monkeypatch):
     """Treat few features as many."""
-    monkeypatch.setattr("fairspan.moments.compute.MAX_DENSE_FEATURES", 5)
-
-
-def fit_both(X, labels, weights=None, *, d=3, kind=scipy.sparse.csr_array, **settings):
-    """Fit sparse rows, and the same rows with all their zeros."""
-    arguments = {"sensitive_features": labels, "sample_weight": weights}
-    return [FairPCA(d, **settings).fit(rows, **arguments) for rows in (kind(X), X)]
+    lower_limits(monkeypatch, "moments.compute.MAX_DENSE_FEATURES")
 
 
 def assert_same_fit(sparse, dense, *, status="estimated"):
@@ -86,7 +72,7 @@ def assert_same_fit(sparse, dense, *, status="estimated"):
 @pytest.mark.parametrize("kind", KINDS)
 def test_few_features_are_fitted_by_matrices(kind):
     X, labels, weights = topics(share=0.05)
-    assert_same_fit(*fit_both(X, labels, weights, kind=kind), status="optimal")
+    assert_same_fit(*fit_sparse_and_dense(X, labels, weights, kind=kind), status="optimal")
 
 
 @pytest.mark.usefixtures("low_dense_limit")
@@ -96,9 +82,9 @@ def test_every_criterion(criterion, seed):
     if criterion == "equal_error":  # within reach where both groups vary as much
         sizes = [X[labels == label].var(axis=0).sum() for label in "ab"]
         X[labels == "b"] *= np.sqrt(sizes[0] / sizes[1])
-    assert_same_fit(*fit_both(X, labels, d=4, kind=KINDS[seed], criterion=criterion))
+    assert_same_fit(*fit_sparse_and_dense(X, labels, d=4, kind=KINDS[seed], criterion=criterion))
     if criterion in ("minimax_loss", "minimax_error", "total_error"):
-        assert_same_fit(*fit_both(*topics(3, groups="abc")[:2], criterion=criterion))
+        assert_same_fit(*fit_sparse_and_dense(*topics(3, groups="abc")[:2], criterion=criterion))
 
 
 def same_refusal(X, labels, expected_text, fair):
@@ -128,7 +114,9 @@ def test_equal_errors_that_are_out_of_reach_tell_the_least_gap():
 def test_every_center_weights_and_scaling(criterion, scale, center):
     X, labels, weights = topics(2)
     X[:, 4] += 30  # a column without zeros
-    sparse, dense = fit_both(X, labels, weights, criterion=criterion, scale=scale, center=center)
+    sparse, dense = fit_sparse_and_dense(
+        X, labels, weights, criterion=criterion, scale=scale, center=center
+    )
     assert_same_fit(sparse, dense)
     assert relative_error(sparse.mean_, dense.mean_) <= 1e-12
     if scale:
@@ -144,11 +132,8 @@ def test_a_gap_that_stays_open_is_not_called_estimated(allow_extra):
     X = np.zeros((600, 40))
     X[np.arange(600), rng.integers(0, 40, 600)] = rng.standard_normal(600)
     X[np.arange(600), np.repeat([0, 1, 2], 200)] += 4 * rng.choice([-1, 1], 600)
-    sparse, dense = fit_both(X, labels, d=1, allow_extra=allow_extra)
-    total = float(X.var(axis=0).sum())
-    for figure in ("objective", "lower_bound"):
-        mine, theirs = (getattr(fair.solution_, figure) for fair in (sparse, dense))
-        assert abs(mine - theirs) <= 1e-7 * total
+    sparse, dense = fit_sparse_and_dense(X, labels, d=1, allow_extra=allow_extra)
+    assert_same_optimum(sparse, dense, atol=1e-7 * X.var(axis=0).sum())
     expected = {"optimal": "estimated"}.get(dense.solution_.status, dense.solution_.status)
     assert sparse.solution_.status == expected
     assert len(sparse.components_) == len(dense.components_)
@@ -165,7 +150,7 @@ def test_a_tie_is_resolved_as_with_matrices():
     mirrored[:, [0, 1]] = side[:, [1, 0]]
     X = np.vstack([side, mirrored])
     labels = np.repeat(["a", "b"], 400)
-    sparse, dense = fit_both(X, labels, d=1, center="group")
+    sparse, dense = fit_sparse_and_dense(X, labels, d=1, center="group")
     assert sparse.solution_.status == "estimated"
     assert relative_error(sparse.group_losses_, dense.group_losses_) <= 1e-9
 
@@ -174,8 +159,8 @@ def test_a_tie_is_resolved_as_with_matrices():
 def test_more_components_than_the_rows_span():
     X, labels, _ = topics(4, n=40, p=60)
     X[:, 20:] = 0
-    sparse, dense = fit_both(X, labels, d=25)
-    np.testing.assert_allclose(sparse.components_ @ sparse.components_.T, np.eye(25), atol=1e-12)
+    sparse, dense = fit_sparse_and_dense(X, labels, d=25)
+    assert_orthonormal(sparse.components_, 25)
     np.testing.assert_allclose(sparse.group_errors_, dense.group_errors_, atol=1e-12)
 
 
@@ -185,7 +170,7 @@ def test_more_components_than_the_rows_span():
 def test_rows_of_zeros_a_single_group_and_all_components(criterion):
     X, labels, _ = topics(n=30, p=8, share=0.5)
     for table, groups, d in ((0 * X, labels, 2), (X, ["a"] * 30, 2), (X, labels, 8)):
-        sparse, dense = fit_both(table, groups, d=d, criterion=criterion)
+        sparse, dense = fit_sparse_and_dense(table, groups, d=d, criterion=criterion)
         assert sparse.components_.shape == (d, 8)
         np.testing.assert_allclose(sparse.group_errors_, dense.group_errors_, atol=1e-12)
         # The root of an error that is zero up to rounding is not known to the tolerance.
@@ -194,21 +179,12 @@ def test_rows_of_zeros_a_single_group_and_all_components(criterion):
 
 
 @pytest.mark.usefixtures("low_dense_limit")
-@pytest.mark.parametrize(
-    "solver",
-    ["dual_newton", "multiplicative", pytest.param("riemannian", marks=pytest.mark.slow)],
-)
+@pytest.mark.parametrize("solver", OTHER_SOLVERS)
 def test_other_solvers(solver):
     X, labels, _ = topics()
-    criterion = "robust_error_gap" if solver == "riemannian" else "minimax_loss"
-    exact = FairPCA(3, criterion=criterion).fit(X, sensitive_features=labels).solution_
-    fair = FairPCA(3, criterion=criterion, solver=solver, random_state=0, tol=1e-4)
-    solution = fair.fit(scipy.sparse.csr_array(X), sensitive_features=labels).solution_
-    total = X.var(axis=0).sum()
-    assert exact.objective - 1e-9 * total <= solution.objective <= exact.objective + 1e-2 * total
-    assert solution.lower_bound <= exact.objective + 1e-9 * total
+    rows = scipy.sparse.csr_array(X)
+    solution = assert_solver_comes_close(solver, rows, X, labels, max_excess=1e-2)
     assert solution.status != "optimal"
-    assert solution.solver == solver
 
 
 @pytest.mark.usefixtures("low_dense_limit")
@@ -220,7 +196,7 @@ def test_equal_means_without_matrices(criterion, groups):
     X, labels, weights = topics(groups=groups)
     X[:, 3] += 2.0 * (labels == "b")
     settings = {"criterion": criterion, "restriction": MeanParity(), "scale": groups == "ab"}
-    sparse, dense = fit_both(X, labels, weights, d=4, **settings)
+    sparse, dense = fit_sparse_and_dense(X, labels, weights, d=4, **settings)
     assert_same_fit(sparse, dense)
     near = 1e-6 if criterion == "nash_welfare" else 1e-8
     np.testing.assert_allclose(sparse.group_losses_, dense.group_losses_, rtol=near, atol=near)
@@ -235,7 +211,7 @@ def test_equal_means_without_matrices(criterion, groups):
 @pytest.mark.usefixtures("low_dense_limit")
 def test_equal_means_of_nested_components_without_matrices():
     X, labels, _ = topics()
-    sparse, dense = fit_both(X, labels, restriction=MeanParity(), nested=True)
+    sparse, dense = fit_sparse_and_dense(X, labels, restriction=MeanParity(), nested=True)
     for d in (1, 2, 3):
         one, other = (fair.subspace_.truncate(d) for fair in (sparse, dense))
         assert projector_distance(one.components, other.components) <= 1e-6
@@ -250,7 +226,7 @@ def test_equal_means_leave_too_few_directions_without_matrices():
     same_refusal(X, labels, "at most 7", FairPCA(8, restriction=MeanParity()))
     largest = FairPCA(7, restriction=MeanParity())
     largest.fit(scipy.sparse.csr_array(X), sensitive_features=labels)
-    np.testing.assert_allclose(largest.components_ @ largest.components_.T, np.eye(7), atol=1e-12)
+    assert_orthonormal(largest.components_, 7)
 
 
 @pytest.mark.usefixtures("low_dense_limit")
@@ -383,11 +359,6 @@ def test_metrics_take_sparse_rows():
 
 
 LARGE = """
-import json
-import numpy as np, scipy.sparse, fairspan
-def peak():
-    status = dict(line.split(":", 1) for line in open("/proc/self/status"))
-    return int(status["VmHWM"].split()[0])
 rng = np.random.default_rng(0)
 n, p, cells = 100_000, 3_000, 500_000
 rows, topic, group = rng.integers(0, n, cells), rng.integers(0, 8, n), rng.integers(0, 2, n)
@@ -411,11 +382,10 @@ print(json.dumps({
 
 
 @pytest.mark.long
-@pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="needs /proc/self/status")
+@needs_process_status
 def test_many_rows_and_features_in_little_memory():
     # Dense, the rows take 2.4 GB.
-    ran = subprocess.run([sys.executable, "-c", LARGE], capture_output=True, text=True, check=True)
-    figures = json.loads(ran.stdout)
+    figures = run_with_peak(LARGE)
     assert figures["kilobytes"] < 600_000
     assert figures["status"] == "estimated"
     assert figures["gap"] <= figures["tolerance"]
@@ -428,7 +398,7 @@ def test_many_rows_and_features_in_little_memory():
 def test_penalties_prefer_directions_that_no_group_leads_in():
     X, labels, _ = topics(6)
     for penalty in (5.0, 100.0):
-        assert_same_fit(*fit_both(X, labels, d=2, criterion=ErrorGap(penalty)))
+        assert_same_fit(*fit_sparse_and_dense(X, labels, d=2, criterion=ErrorGap(penalty)))
 
 
 @pytest.mark.usefixtures("low_dense_limit")
@@ -437,7 +407,7 @@ def test_the_group_that_pca_serves_worse_where_it_leaves_no_error(seed):
     rng = np.random.default_rng(seed)
     X = rng.standard_normal((8, 12)) * (rng.random((8, 12)) < 0.15)
     labels = np.array(list("abababab"))
-    sparse, dense = fit_both(X, labels, d=7, criterion=Disparity(0.5))
+    sparse, dense = fit_sparse_and_dense(X, labels, d=7, criterion=Disparity(0.5))
     scale = np.abs(dense.group_errors_).max()
     assert abs(sparse.solution_.objective - dense.solution_.objective) <= 1e-9 * scale
 

@@ -1,11 +1,7 @@
 """Fits of fewer rows than features, in coordinates, agree with fits of p x p matrices."""
 
-import json
 import pickle
-import subprocess
-import sys
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -20,7 +16,6 @@ from fairspan import (
     GroupMoments,
     MeanParity,
     MinimaxError,
-    MinimaxLoss,
     audit,
     frontier,
     metrics,
@@ -28,35 +23,32 @@ from fairspan import (
 )
 from fairspan.errors import FairspanWarning, IncompatibleParameters, InvalidInput, InvalidType
 from numpy_reference import projector_distance, reference_errors, relative_error
-
-CRITERIA = [
-    "minimax_loss",
-    "minimax_error",
-    "total_error",
-    "disparity",
-    "equal_error",
-    "error_gap",
-    "robust_error_gap",
-    "nash_welfare",
-    "least_variance",
-    MinimaxLoss(relative=True),
-    MinimaxError(relative=True),
-]
-CENTERS = ["global", "group", "none"]
+from two_representations import (
+    CENTERS,
+    CRITERIA,
+    OTHER_SOLVERS,
+    alternate,
+    assert_orthonormal,
+    assert_same_optimum,
+    assert_solver_comes_close,
+    lower_limits,
+    needs_process_status,
+    run_with_peak,
+)
 
 
 @pytest.fixture(autouse=True)
 def low_wide_limit(monkeypatch):
-    monkeypatch.setattr("fairspan.moments.compute.MIN_WIDE_FEATURES", 5)
+    lower_limits(monkeypatch, "moments.compute.MIN_WIDE_FEATURES")
 
 
 def rows(seed=0, n=14, p=22, groups=("a", "b"), rank=None, offset=0.0):
     """Rows of groups that differ in shape and place, each group with as many as any other."""
     rng = np.random.default_rng(seed)
-    labels = np.array(list(groups))[np.arange(n) % len(groups)]
+    labels = alternate(list(groups), n)
     shape = rng.uniform(0.3, 3.0, (len(groups), p))
-    X = rng.standard_normal((n, p)) * shape[np.arange(n) % len(groups)]
-    X += 0.7 * rng.standard_normal((len(groups), p))[np.arange(n) % len(groups)]
+    X = rng.standard_normal((n, p)) * alternate(shape, n)
+    X += 0.7 * alternate(rng.standard_normal((len(groups), p)), n)
     if rank is not None:
         X = X[:, :rank] @ rng.standard_normal((rank, p))
     return X + offset * rng.uniform(0.5, 1, p), labels, rng.uniform(0.3, 3.0, n)
@@ -79,10 +71,8 @@ def assert_same_fit(thin, dense, *, rtol=1e-9, same_subspace=True):
     assert thin.solution_.status == dense.solution_.status
     assert thin.solution_.gap <= max(thin.solution_.absolute_tol, thin.solution_.resolution)
     unit = 1.0 if "nash" in str(dense.criterion) else total
-    assert abs(thin.solution_.objective - dense.solution_.objective) <= rtol * unit
-    assert abs(thin.solution_.lower_bound - dense.solution_.lower_bound) <= 2e-9 * unit
-    d = dense.n_components_
-    np.testing.assert_allclose(thin.components_ @ thin.components_.T, np.eye(d), atol=1e-12)
+    assert_same_optimum(thin, dense, atol=rtol * unit, bound_atol=2e-9 * unit)
+    assert_orthonormal(thin.components_, dense.n_components_)
     assert relative_error(thin.mean_, dense.mean_) <= 1e-14
     assert thin.groups_.tolist() == dense.groups_.tolist()
     if not same_subspace:
@@ -131,12 +121,9 @@ def test_gaps_that_stay_open_and_soft_projections(allow_extra):
     rng = np.random.default_rng(0)
     X = 0.05 * rng.standard_normal((12, 20))
     X[np.arange(12), np.arange(12) % 3] += np.repeat([3.0, -3.0], 6)
-    labels = np.array(list("abc"))[np.arange(12) % 3]
+    labels = alternate(list("abc"), 12)
     thin, dense = fit_both(X, labels, d=1, allow_extra=allow_extra)
-    total = X.var(axis=0).sum()
-    for figure in ("objective", "lower_bound"):
-        mine, theirs = (getattr(fair.solution_, figure) for fair in (thin, dense))
-        assert abs(mine - theirs) <= 1e-7 * total
+    assert_same_optimum(thin, dense, atol=1e-7 * X.var(axis=0).sum())
     assert thin.solution_.status == dense.solution_.status
     assert thin.components_.shape == dense.components_.shape
     lengths = np.linalg.norm(thin.components_, axis=1)
@@ -293,20 +280,11 @@ def test_infeasible_restrictions_report_the_number_of_features():
             FairPCA(d, restriction=restriction).fit(X, sensitive_features=labels)
 
 
-@pytest.mark.parametrize(
-    "solver",
-    ["dual_newton", "multiplicative", pytest.param("riemannian", marks=pytest.mark.slow)],
-)
+@pytest.mark.parametrize("solver", OTHER_SOLVERS)
 def test_other_solvers(solver):
     X, labels, _ = rows(15)
-    criterion = "robust_error_gap" if solver == "riemannian" else "minimax_loss"
-    exact = FairPCA(3, criterion=criterion).fit(X, sensitive_features=labels).solution_
-    fair = FairPCA(3, criterion=criterion, solver=solver, random_state=0, tol=1e-4)
-    solution = fair.fit(X, sensitive_features=labels).solution_
-    total = X.var(axis=0).sum()
-    assert exact.objective - 1e-9 * total <= solution.objective <= exact.objective + 5e-2 * total
-    assert solution.lower_bound <= exact.objective + 1e-9 * total
-    assert (solution.solver, solution.eigensolver) == (solver, "thin")
+    solution = assert_solver_comes_close(solver, X, X, labels, max_excess=5e-2)
+    assert solution.eigensolver == "thin"
 
 
 @pytest.mark.filterwarnings("ignore:Constant columns")
@@ -316,7 +294,7 @@ def test_rows_that_are_all_equal(d, scale):
     for center in CENTERS:
         thin, dense = fit_both(X, list("aabbab"), d=d, scale=scale, center=center)
         assert thin.components_.shape == (d, 12)
-        np.testing.assert_allclose(thin.components_ @ thin.components_.T, np.eye(d), atol=1e-12)
+        assert_orthonormal(thin.components_, d)
         np.testing.assert_allclose(thin.group_errors_, dense.group_errors_, atol=1e-12)
         assert thin.solution_.status == dense.solution_.status
 
@@ -418,11 +396,6 @@ def test_rows_that_cannot_be_fitted():
 
 
 WIDE = """
-import json
-import numpy as np, fairspan
-def peak():
-    status = dict(line.split(":", 1) for line in open("/proc/self/status"))
-    return int(status["VmHWM"].split()[0])
 rng = np.random.default_rng(0)
 n, p = 500, 20_000
 groups = rng.integers(0, 2, n)
@@ -446,12 +419,11 @@ print(json.dumps({
 
 
 @pytest.mark.long
-@pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="needs /proc/self/status")
+@needs_process_status
 def test_many_features_in_little_memory():
     # A covariance matrix of each group takes 3.2 GB, and the rows 80 MB. What is taken before the
     # fit differs by machine.
-    ran = subprocess.run([sys.executable, "-c", WIDE], capture_output=True, text=True, check=True)
-    figures = json.loads(ran.stdout)
+    figures = run_with_peak(WIDE)
     assert figures["kilobytes"] < 300_000
     assert (figures["status"], figures["eigensolver"]) == ("optimal", "thin")
     assert figures["gap"] <= 1
