@@ -458,7 +458,7 @@ def test_bad_input_suggests_a_remedy(case):
         ({"epsilon": 1.5}, InvalidParameter),
         ({"n_bootstrap": -1}, InvalidParameter),
         ({"n_bootstrap": 10.5}, InvalidType),
-        ({"confidence": 95}, InvalidParameter),
+        ({"level": 95}, InvalidParameter),
         ({"random_state": "seed"}, InvalidType),
         ({"sample_weight": [1, 1]}, InvalidInput),
         ({"sample_weight": [-1, 1, 1, 1]}, InvalidInput),

@@ -298,7 +298,7 @@ class OutcomesByGroup:
         return np.asarray(sums[0] ** 2 / sums[1])
 
     def bootstrap_max_deviation(
-        self, n_bootstrap: int, confidence: float, random_state: RandomSource
+        self, n_bootstrap: int, level: float, random_state: RandomSource
     ) -> float | None:
         """Bootstrap quantile of the largest distance of two groups that is due to chance alone.
 
@@ -310,7 +310,7 @@ class OutcomesByGroup:
         ----------
         n_bootstrap : int
             Number of resamples.
-        confidence : float
+        level : float
         random_state : int, Generator, RandomState or None
 
         Returns
@@ -322,7 +322,7 @@ class OutcomesByGroup:
         ------
         InvalidParameter, InvalidType
         """
-        check_number("confidence", confidence, 0, 1)
+        check_number("level", level, 0, 1)
         rng = as_generator(random_state)
         if n_bootstrap == 0 or not (self.counts > 1).all():
             return None
@@ -340,7 +340,7 @@ class OutcomesByGroup:
             # Axes: resample, group, other group, outcome.
             distances = np.abs(deviations[:, :, None] - deviations[:, None]).sum(axis=3) / 2
             maxima.append(distances.max(axis=(1, 2)))
-        return float(np.quantile(np.concatenate(maxima), confidence))
+        return float(np.quantile(np.concatenate(maxima), level))
 
     def _bootstrap_cells(self, group: int) -> "_BootstrapCells":
         """Return the distinct rows of a group.

@@ -33,7 +33,7 @@ class LabelBias:
         Rate of the positive outcome in the reference minus that in the protected group.
     low, high : float
         Limits of the interval.
-    confidence : float
+    level : float
     protected_rate, reference_rate : float
         The two rates of the positive outcome.
     """
@@ -41,7 +41,7 @@ class LabelBias:
     value: float
     low: float
     high: float
-    confidence: float
+    level: float
     protected_rate: float
     reference_rate: float
 
@@ -56,7 +56,7 @@ def label_bias(
     reference: object = None,
     sample_weight: object = None,
     return_interval: Literal[False] = False,
-    confidence: float = 0.95,
+    level: float = 0.95,
 ) -> float: ...
 
 
@@ -70,7 +70,7 @@ def label_bias(
     reference: object = None,
     sample_weight: object = None,
     return_interval: Literal[True],
-    confidence: float = 0.95,
+    level: float = 0.95,
 ) -> LabelBias: ...
 
 
@@ -83,7 +83,7 @@ def label_bias(
     reference: object = None,
     sample_weight: object = None,
     return_interval: bool = False,
-    confidence: float = 0.95,
+    level: float = 0.95,
 ) -> float | LabelBias:
     """Rate of the positive label in the reference groups minus that in the protected group.
 
@@ -108,7 +108,7 @@ def label_bias(
         Finite and nonnegative; rows of weight zero are ignored.
     return_interval : bool, default=False
         Return a LabelBias with a confidence interval.
-    confidence : float, default=0.95
+    level : float, default=0.95
         Confidence level, between 0 and 1.
 
     Returns
@@ -125,7 +125,7 @@ def label_bias(
     InvalidType
         Outcomes that are neither text nor numbers.
     InvalidParameter
-        confidence is out of range.
+        level is out of range.
 
     Notes
     -----
@@ -155,22 +155,20 @@ def label_bias(
     bias = float(reference_rate - protected_rate)
     if not return_interval:
         return bias
-    check_number("confidence", confidence, 0, 1)
+    check_number("level", level, 0, 1)
     n_reference, n_protected = outcomes_by_group.effective_sample_sizes.tolist()
-    reference_low, reference_high = _wilson_interval(reference_rate, n_reference, confidence)
-    protected_low, protected_high = _wilson_interval(protected_rate, n_protected, confidence)
+    reference_low, reference_high = _wilson_interval(reference_rate, n_reference, level)
+    protected_low, protected_high = _wilson_interval(protected_rate, n_protected, level)
     # Newcombe's method 10: the bias is smallest where the reference rate is at its lower limit and
     # the protected rate at its upper one, and their distances add up as squares.
     below = math.hypot(reference_rate - reference_low, protected_high - protected_rate)
     above = math.hypot(reference_high - reference_rate, protected_rate - protected_low)
-    return LabelBias(
-        bias, bias - below, bias + above, float(confidence), protected_rate, reference_rate
-    )
+    return LabelBias(bias, bias - below, bias + above, float(level), protected_rate, reference_rate)
 
 
-def _wilson_interval(rate: float, n: float, confidence: float) -> tuple[float, float]:
+def _wilson_interval(rate: float, n: float, level: float) -> tuple[float, float]:
     """Wilson's (1927) score interval for a rate observed on n rows."""
-    z = NormalDist().inv_cdf((1 + confidence) / 2)
+    z = NormalDist().inv_cdf((1 + level) / 2)
     center = (rate + z**2 / (2 * n)) / (1 + z**2 / n)
     half_width = z * math.sqrt(rate * (1 - rate) / n + z**2 / (4 * n**2)) / (1 + z**2 / n)
     return center - half_width, center + half_width
@@ -376,7 +374,7 @@ class StatisticalParity:
     low, high : float or None
         Confidence limits of the largest distance; None without resamples, or if a group has a
         single row.
-    epsilon, confidence : float
+    epsilon, level : float
     """
 
     groups: tuple[Label, ...]
@@ -389,7 +387,7 @@ class StatisticalParity:
     low: float | None
     high: float | None
     epsilon: float
-    confidence: float
+    level: float
 
     def holds(self, epsilon: float | None = None, *, use_upper_bound: bool = False) -> bool:
         """Whether statistical parity holds up to a bias epsilon: no distance exceeds it.
@@ -440,7 +438,7 @@ class StatisticalParity:
     def __repr__(self) -> str:
         interval = ""
         if self.low is not None and self.high is not None:
-            interval = f" ({self.confidence:.0%}: {self.low:.4g} to {self.high:.4g})"
+            interval = f" ({self.level:.0%}: {self.low:.4g} to {self.high:.4g})"
         a, b = map(format_label, self.max_pair)
         return (
             f"<StatisticalParity of {counted(len(self.groups), 'group')} and "
@@ -455,7 +453,7 @@ def statistical_parity(
     *,
     epsilon: float = 0.1,
     n_bootstrap: int = 1000,
-    confidence: float = 0.95,
+    level: float = 0.95,
     sample_weight: object = None,
     random_state: RandomSource = 0,
 ) -> StatisticalParity:
@@ -476,7 +474,7 @@ def statistical_parity(
         From 0 to 1.
     n_bootstrap : int, default=1000
         Number of resamples for the interval; 0 for none.
-    confidence : float, default=0.95
+    level : float, default=0.95
         Confidence level, between 0 and 1.
     sample_weight : (n,) array-like, optional
         Finite and nonnegative; rows of weight zero are ignored.
@@ -493,7 +491,7 @@ def statistical_parity(
     InvalidType
         Outcomes that are neither text nor numbers.
     InvalidParameter
-        epsilon, n_bootstrap or confidence is out of range.
+        epsilon, n_bootstrap or level is out of range.
 
     Notes
     -----
@@ -501,9 +499,8 @@ def statistical_parity(
     the size of the smaller group, and more so with more groups and outcomes. The interval accounts
     for this: it is the estimate -+ c, c being the quantile over resamples of the maximum of 1/2 sum
     over y of abs(D_a - D_b), with D the deviation of a resample's shares from those it was drawn
-    from. With this confidence no true distance differs more from its estimate, so the interval is
-    valid for the largest distance, whichever pair attains it, and starts at 0 if the groups may be
-    equal.
+    from. At this level no true distance differs more from its estimate, so the interval is valid
+    for the largest distance, whichever pair attains it, and starts at 0 if the groups may be equal.
 
     Examples
     --------
@@ -530,7 +527,7 @@ def statistical_parity(
     max_index = int(np.argmax(distances[pairs]))
     max_distance = float(distances[pairs][max_index])
     max_pair = (groups[pairs[0][max_index]], groups[pairs[1][max_index]])
-    deviation = outcomes_by_group.bootstrap_max_deviation(n_bootstrap, confidence, random_state)
+    deviation = outcomes_by_group.bootstrap_max_deviation(n_bootstrap, level, random_state)
     low = None if deviation is None else max(max_distance - deviation, 0.0)
     high = None if deviation is None else min(max_distance + deviation, 1.0)
     return StatisticalParity(
@@ -544,5 +541,5 @@ def statistical_parity(
         low,
         high,
         float(epsilon),
-        float(confidence),
+        float(level),
     )
