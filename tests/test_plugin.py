@@ -119,9 +119,7 @@ def test_fit_transform_verify_audit_and_save(table, tmp_path):
     )
     assert fs.verify(model, table, "group").holds
     again = fs.audit(model, table, "group", folds=5).frame()["expected_error"]
-    assert (
-        again.tolist() == audit_table["expected_error"].tolist()[:2]
-    )  # PCA is compared with the estimator
+    np.testing.assert_allclose(again, audit_table["expected_error"], rtol=1e-12)
     half = fs.FairSubspace.load(tmp_path / "model", custom_objects=parts[1:])
     assert not fs.verify(half, table, "group").holds
 

@@ -85,12 +85,30 @@ def test_errors_are_those_of_the_models_own_reconstruction(name, fitted_models, 
         ),
         (lambda: fit_model(criterion="total_error"), ["PCA"]),
         (lambda: fit_model().components_, ["array"]),
-        (lambda: fit_model().subspace_, ["minimax loss"]),
+        (lambda: fit_model().subspace_, ["minimax loss", "PCA"]),
     ],
     ids=["dimensions", "scales", "PCA itself", "array", "subspace"],
 )
-def test_plain_pca_is_added_where_a_model_carries_moments_and_named_by_what_differs(models, names):
+def test_plain_pca_is_added_for_fair_models_and_named_by_what_differs(models, names):
     assert [model.name for model in audit(models(), X, GROUPS, folds=None).models] == names
+
+
+def test_a_saved_model_is_compared_with_plain_pca_of_the_audited_rows(tmp_path):
+    held_out = np.arange(150) % 3 == 0
+    saved = tmp_path / "fair.model"
+    fair = FairPCA(2).fit(X[~held_out], sensitive_features=GROUPS[~held_out])
+    fair.subspace_.save(saved)
+    rows, labels = X[held_out], GROUPS[held_out]
+    result = audit(saved, rows, labels)
+    assert result.verdict.kind != "harm, no repair tried"
+    moments = GroupMoments.from_rows(rows, labels)
+    for audited in (result, audit(saved, moments=moments)):
+        _, pca = audited.models
+        expected = PCA(2).fit(rows)
+        residuals = rows - expected.inverse_transform(expected.transform(rows))
+        for group in pca.groups:
+            error = (residuals[group.group == labels] ** 2).sum(axis=1).mean()
+            assert group.observed_error.value == pytest.approx(error)
 
 
 def test_plain_pca_is_added_once_for_each_center(audited_models):

@@ -30,8 +30,14 @@ def fit_models(X, groups, d):
 
 
 def recognized_models(models, *rows, **options):
+    """Models fitted to some of the rows, without the PCA of these rows beside a saved model."""
     result = fs.audit(models, *rows, **{"folds": 5} | options)
-    return {model.name: model for model in result.models if model.in_sample}
+    baselines = {model.baseline for model in result.models if model.name == "saved"}
+    return {
+        model.name: model
+        for model in result.models
+        if model.in_sample and model.name not in baselines
+    }
 
 
 @pytest.mark.parametrize(
@@ -111,8 +117,8 @@ def test_new_rows_are_not_recognized_with_few_rows_and_many_features():
     groups = np.arange(160) % 2
     X[groups == 1] *= 1.2
     fair = fs.FairPCA(3).fit(X[:80], sensitive_features=groups[:80]).subspace_
-    assert recognized_models(fair, X[80:], groups[80:]) == {}
-    assert recognized_models(fair, X[4:80], groups[4:80])
+    assert recognized_models({"saved": fair}, X[80:], groups[80:]) == {}
+    assert recognized_models({"saved": fair}, X[4:80], groups[4:80])
 
 
 @pytest.mark.slow

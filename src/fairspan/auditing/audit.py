@@ -54,7 +54,9 @@ def audit(
         KernelPCA, is evaluated row by row and has no estimates for new rows. If it is not known how
         a model was fitted and its decoder is linear, its largest error is compared with what no
         linear decoder can fall below (`rank_bound`). For a FairPCA, ordinary PCA of its training
-        rows is added under the name "PCA" and evaluated about the same center.
+        rows is added under the name "PCA" and evaluated about the same center; for a fair
+        FairSubspace, which has no moments of these, ordinary PCA of the audited rows, unless the
+        models have one.
     X : (n, p) table of finite numbers
         Rows to audit, training or held-out, in any form that `GroupMoments.from_rows` accepts.
     sensitive_features : (n,) or (n, a) array-like or data frame, or column name(s) of X
@@ -198,12 +200,15 @@ def audit(
             # A label that equals one of the fit as text, such as "1" and 1, is that group.
             known_labels = known_labels_of(audited)
             rows = match_groups(rows, known_labels)
-            return audit_rows(audited, rows, options=options, max_groups=max_groups)
+            return audit_rows(
+                audited, rows, options=options, max_groups=max_groups, adds_baselines=True
+            )
     blocks = _checked_blocks(moments, {"y": y, "clusters": clusters}, repeats)
     blocks = [block.with_attributes(restriction_columns(models)) for block in blocks]
     audited = audited_models(models, blocks[0].n_features)
     known_labels = known_labels_of(audited)
-    return audit_moments(audited, [block.matched_to(known_labels) for block in blocks], options)
+    matched = [block.matched_to(known_labels) for block in blocks]
+    return audit_moments(audited, matched, options, adds_baselines=True)
 
 
 def _checked_blocks(

@@ -334,6 +334,11 @@ def _carried_moments(adapted: AdaptedModel) -> Moments | None:
     return None
 
 
+def lacks_baseline(models: Sequence[AuditedModel]) -> bool:
+    """Whether a fair model is not compared with ordinary PCA, as one that was saved."""
+    return any(model.is_fair and model.baseline is None for model in models)
+
+
 def with_pca_baselines(
     models: Sequence[AuditedModel], row_moments: Moments | None = None
 ) -> list[AuditedModel]:

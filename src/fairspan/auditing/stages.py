@@ -15,12 +15,12 @@ from fairspan.auditing.findings.all_rules import AuditedData, find_in_data, find
 from fairspan.auditing.findings.finding import Finding
 from fairspan.auditing.first_rows import summarize_first_rows
 from fairspan.auditing.missing_values import summarize_missing_values
-from fairspan.auditing.models import AuditedModel
+from fairspan.auditing.models import AuditedModel, lacks_baseline, with_pca_baselines
 from fairspan.auditing.results import ModelResult
 from fairspan.auditing.verdict import Verdict
 from fairspan.auditing.verdict_rules import Conclusions, draw_conclusions
 from fairspan.linalg.memory import explain_memory_errors
-from fairspan.moments.compute import Moments
+from fairspan.moments.compute import Moments, compute_moments
 from fairspan.moments.fold_moments import FoldMoments
 from fairspan.moments.group_moments import GroupMoments
 from fairspan.rows.aggregation import Rows, with_row_offsets
@@ -40,13 +40,19 @@ def audit_rows(
     *,
     options: EstimationOptions = DEFAULT_OPTIONS,
     max_groups: int | None = None,
+    adds_baselines: bool = False,
 ) -> Audit:
     """Audit models on rows in two passes: one for moments, one for standard errors.
 
     See :func:`audit_rows_with_folds` for the parameters; it returns the moments by fold as well.
     """
     return audit_rows_with_folds(
-        models, rows, moments, options=options, max_groups=max_groups
+        models,
+        rows,
+        moments,
+        options=options,
+        max_groups=max_groups,
+        adds_baselines=adds_baselines,
     ).audit
 
 
@@ -74,6 +80,7 @@ def audit_rows_with_folds(
     *,
     options: EstimationOptions = DEFAULT_OPTIONS,
     max_groups: int | None = None,
+    adds_baselines: bool = False,
 ) -> RowAudit:
     """Audit models on rows, and return the moments by fold as well.
 
@@ -88,6 +95,9 @@ def audit_rows_with_folds(
     max_groups : int, optional
         Maximum number of groups; by default 100, or the number of groups a model was fitted on if
         that is larger.
+    adds_baselines : bool
+        Whether fair models that come without ordinary PCA are compared with that of these rows,
+        which takes a pass of its own.
     """
     feature_names = (model.subspace.feature_names for model in models)
     names = next(filter(None, feature_names), None)
@@ -98,6 +108,10 @@ def audit_rows_with_folds(
         n_fitted_groups=max(len(model.training_groups) for model in models),
         max_memory=options.max_memory,
     )
+    if adds_baselines and lacks_baseline(models):
+        if moments is None:
+            moments = compute_moments(source, limit)
+        models = with_pca_baselines(models, moments)
     rows = source
     if options.folds is not None and not options.has_clusters:
         rows = with_row_offsets(source)  # rows are assigned to folds by their positions
@@ -218,9 +232,17 @@ def audit_moments(
     models: Sequence[AuditedModel],
     blocks: Sequence[GroupMoments],
     options: EstimationOptions = DEFAULT_OPTIONS,
+    *,
+    adds_baselines: bool = False,
 ) -> Audit:
-    """Audit models on moments; two or more blocks give jackknife intervals."""
+    """Audit models on moments; two or more blocks give jackknife intervals.
+
+    `adds_baselines` says whether fair models that come without ordinary PCA are compared with that
+    of these moments.
+    """
     pooled = sum(blocks[1:], start=blocks[0])
+    if adds_baselines and lacks_baseline(models):
+        models = with_pca_baselines(models, pooled)
     results = evaluate_on_moments(models, pooled, blocks, options)
     data = AuditedData(pooled, _describe_rows(pooled, options, has_intervals=len(blocks) > 1))
     return _assemble_audit(results, data.audited_rows, find_in_data(models, data), options)

@@ -13,6 +13,7 @@ from fairspan.auditing.models import (
     audited_models,
     audited_pca,
     known_labels_of,
+    lacks_baseline,
     restriction_columns,
     with_pca_baselines,
 )
@@ -221,8 +222,8 @@ def audit_data(
     new rows only if there are those of several files. With held-out rows, the models are evaluated
     on these without refitting.
     """
-    if any(model.is_fair and model.baseline is None for model in models):
-        # A saved model comes without the baseline that it is compared with.
+    if lacks_baseline(models):
+        # Of these data, even where rows that were held out are audited.
         models = with_pca_baselines(models, data.moments)
     options = audit_options.estimation_options
     if data.row_source is None and held_out is None:
