@@ -48,8 +48,8 @@ def explain_heavy_tails(change: Estimate, threshold: float) -> str:
     """Explain why an interval below the threshold does not rule out a material cost."""
     low, high = (ascii_share(limit or 0.0, threshold) for limit in (change.low, change.high))
     return (
-        f"as a few rows dominate its error, so that the interval of its cost, "
-        f"{low.removesuffix(' %')} to {high}, may be too short"
+        "as a few of its rows have far larger errors than the others, so that the interval of its "
+        f"cost, {low.removesuffix(' %')} to {high}, may be too short"
     )
 
 

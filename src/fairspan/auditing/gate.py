@@ -118,7 +118,7 @@ class Gate:
         for model in self.models:
             harmed = harmed_groups(model)
             if harmed:
-                message = describe_harm(model, harmed)
+                message = describe_harm(model, harmed, self.materiality)
                 failures.append(CheckFailure("harm", message, model.name, labels_of(harmed)))
         return failures
 

@@ -148,7 +148,7 @@ def _verdict_without_comparison(model: ModelResult, level: float, materiality: f
     harmed = harmed_groups(model)
     if not harmed:
         return _no_harm_verdict(model, model.name, level, materiality)
-    return state_harm_without_repair(model, harmed)
+    return state_harm_without_repair(model, harmed, materiality)
 
 
 def _comparison_verdict(

@@ -20,7 +20,6 @@ from fairspan.auditing.group_names import (
     quote_group,
     quote_groups,
 )
-from fairspan.auditing.intervals import Estimate
 from fairspan.auditing.model_comparison import ModelComparison
 from fairspan.auditing.order_of_shares import describe_order_of_shares
 from fairspan.auditing.results import GroupResult, ModelResult, labels_of
@@ -40,15 +39,19 @@ _MAX_DESCRIBED_COSTS = 3
 
 FIT_FAIR_MODEL = "fit a FairPCA to the same rows and audit both"
 """How to compare a model with a fair one in Python; the command line puts its commands there."""
+# Also where no single row has much of the error of its group.
+_LARGE_ERRORS = "a few rows have far larger errors than the others"
 _CLAIM_NOTHING = "Until then, claim neither harm nor fairness."
 STABILIZING_CHANGES = "a different number of dimensions or scaling, or a check for outliers"
 
 
-def state_harm_without_repair(model: ModelResult, harmed: Sequence[GroupResult]) -> Verdict:
+def state_harm_without_repair(
+    model: ModelResult, harmed: Sequence[GroupResult], materiality: float
+) -> Verdict:
     """State the verdict on a model that harms groups and is not compared with another."""
     return Verdict(
         kind="harm, no repair tried",
-        summary=describe_harm(model, harmed),
+        summary=describe_harm(model, harmed, materiality),
         advice=Advice.from_texts(f"Compare it with a fair model: {FIT_FAIR_MODEL}."),
         model=model.name,
         groups=labels_of(harmed),
@@ -157,7 +160,7 @@ def state_useless_repair(comparison: ModelComparison) -> Verdict:
 
 def _describe_harm_by_pca(comparison: ModelComparison) -> str:
     """Describe the harm done by PCA."""
-    return describe_harm(comparison.pca, comparison.harmed_by_pca)
+    return describe_harm(comparison.pca, comparison.harmed_by_pca, comparison.materiality)
 
 
 def _describe_harm(groups: Sequence[GroupResult]) -> str:
@@ -258,7 +261,7 @@ def state_possible_cost(comparison: ModelComparison) -> Verdict:
         cost = describe_costs(rising, comparison.materiality)
         summary += f", but {cost}, and a cost above {threshold} is not ruled out"
         if all(_is_limit_doubtful(group, comparison.materiality) for group in rising):
-            summary += ", as a few rows dominate the error and the interval may be too short"
+            summary += f", as {_LARGE_ERRORS} and the interval may be too short"
     summary += "."
     if others:
         summary += (
@@ -290,7 +293,7 @@ def _describe_largest_cost(groups: Sequence[GroupResult], materiality: float) ->
         return ""
     if max(known) < materiality:
         # Only heavy tails keep the interval from ruling a material cost out.
-        return ", as a few rows dominate the error and intervals may be too short"
+        return f", as {_LARGE_ERRORS} and intervals may be too short"
     return f" (at most {format_points(max(known), materiality)} points)"
 
 
@@ -502,19 +505,23 @@ def _join_caveats(findings: Sequence[Finding]) -> str:
     return " and ".join(f"{finding.caveat} ({finding.code})" for finding in findings)
 
 
-def describe_harm(model: ModelResult, harmed: Sequence[GroupResult]) -> str:
-    """Describe which groups are harmed, with an interval of the largest relative loss.
+def describe_harm(model: ModelResult, harmed: Sequence[GroupResult], materiality: float) -> str:
+    """Describe which groups are harmed, with the largest relative loss and its interval.
 
     `harmed` are the harmed groups under the model, the one with that loss first. Groups with an
     inconclusive state are named as well.
     """
     worst, *others = harmed
-    share_lost = _share_range(worst.expected_loss_share.clipped_at_zero())
+    share = worst.expected_loss_share.clipped_at_zero()
+    share_lost, interval = map(
+        to_ascii, share_with_interval(share.value, share.low, share.high, threshold=materiality)
+    )
+    limits = interval.removesuffix(" %")
     components = to_ascii(format_count(model.n_components, "component"))
     best_components = f"{components} that {verb_form(model.n_components, 'suits', 'suit')} it best"
     text = (
-        f"On new data, {model.name} with {components} loses {share_lost} more of the variance of "
-        f"{names_with_counts([worst])} than the {best_components}."
+        f"On new data, {model.name} with {components} loses {share_lost} ({limits}) more of the "
+        f"variance of {names_with_counts([worst])} than the {best_components}."
     )
     if others:
         text += f" {names_with_counts(others)} {verb_form(len(others), 'is', 'are')} also harmed."
@@ -544,9 +551,3 @@ def describe_detectable_losses(groups: Sequence[GroupResult]) -> str:
         f" These rows can show losses above {detectable}. For the size that is estimated, or the "
         f"least that matters, you need about {needed}."
     )
-
-
-def _share_range(share: Estimate) -> str:
-    """Format both limits of an interval of a share, such as 2.0 to 4.0 %."""
-    low, high = (ascii_share(limit or 0.0) for limit in (share.low, share.high))
-    return f"{low.removesuffix(' %')} to {high}"

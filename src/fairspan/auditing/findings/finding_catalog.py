@@ -161,7 +161,7 @@ ENTRIES = {
         },
     ),
     "FS109": FindingEntry(
-        title="a few rows dominate an error",
+        title="a few rows have far larger errors",
         about="rows",
         severity="warning",
         message="{groups}: under {models}, {dominance}{rows}, so intervals may miss the true value "
@@ -172,11 +172,11 @@ ENTRIES = {
         further_remedy="Logarithms help only in columns that vary by factors and have no negative "
         "values.",
         other_remedies={
-            "categories": "Inspect the rows that dominate the error; merge rare "
+            "categories": "Inspect the rows with the largest errors; merge rare "
             "categories{categories} with others, exclude them, or do not scale.",
         },
-        caveat="a few rows dominate the error of a group",
-        assumption="the few rows that dominate the error are typical of new data",
+        caveat="a few rows have far larger errors than the others",
+        assumption="the few rows with the largest errors are typical of new data",
     ),
     "FS110": FindingEntry(
         title="no estimates for new rows",
