@@ -33,12 +33,12 @@ def message_of(code, result):
 
 def test_a_verdict(fair_audit):
     assert str(fair_audit[1].verdict) == (
-        "Harm, repair helps. On new data, PCA with 3 components loses 72.8 % (61.0 to 84.6) more of "
-        "the variance of 'few' (400 rows) than the 3 components that suit it best. Under fair, 'few' "
-        "keeps 59.9 points more (50.2 to 69.7), and no group pays more than the threshold of "
-        "1.0 %: 'many' (3,000 rows) keeps 0.9 points less (0.9 to 0.99). Use fair: the largest "
-        "loss of a group is estimated at 12.8 % of the variance of 'few' (under PCA, 72.8 %); the "
-        "largest upper limit is 15.4 %, of 'few' (under PCA, 84.6 %)."
+        "Harm, repair helps. On new data, PCA with 3 components loses 72.8 % (61.0 to 84.6) more "
+        "of the variance of 'few' (400 rows) than the 3 components that suit it best. Under fair,"
+        " 'few' keeps 59.9 points more (50.2 to 69.7), and no group pays more than the threshold "
+        "of 1.0 %: 'many' (3,000 rows) keeps 0.9 points less (0.9 to 0.99). Use fair: the largest"
+        " loss of a group is estimated at 12.8 % of the variance of 'few' (under PCA, 72.8 %); "
+        "the largest upper limit is 15.4 %, of 'few' (under PCA, 84.6 %)."
     )
 
 

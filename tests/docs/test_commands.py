@@ -159,10 +159,14 @@ def audits_by_dimension():
     return {d: module.audited(d) for d in module.DIMENSIONS}
 
 
-def interval(group, estimate):
-    shares = [limit / group.observed_total_variance for limit in (estimate.low, estimate.high)]
-    # No limit is rounded to the threshold.
-    return " to ".join(to_ascii(format_share(share, 0.01)) for share in shares)
+def with_interval(group, estimate):
+    """Return "2.6 % (1.8 to 3.6)"."""
+    share = estimate.relative_to(group.observed_total_variance)
+    # No figure is rounded to the threshold.
+    value, low, high = (
+        to_ascii(format_share(figure, 0.01)) for figure in (share.value, share.low, share.high)
+    )
+    return f"{value} ({low} to {high})".replace(" % to", " to").replace(" %)", ")")
 
 
 def describe_picture(audits_by_dimension):
@@ -194,16 +198,16 @@ def test_the_description_of_the_picture_agrees_with_the_audits(audits_by_dimensi
     fair, plain = audits_by_dimension[2].models
     black_in_pca = plain.groups[0]
     black, other = fair.groups
-    loss_in_pca = interval(black_in_pca, black_in_pca.expected_loss)
-    loss = interval(black, black.expected_loss)
-    loss_of_others = interval(other, other.expected_loss)
+    loss_in_pca = with_interval(black_in_pca, black_in_pca.expected_loss)
+    loss = with_interval(black, black.expected_loss)
+    loss_of_others = with_interval(other, other.expected_loss)
     other_in_pca = plain.groups[1]
     most_in_pca = other_in_pca.expected_loss.high / other_in_pca.observed_total_variance
     claims = (
         f"PCA with 2 components loses {loss_in_pca} more of the variance",
         f"nder fair PCA it is {loss}",
-        f"ll others then lose {loss_of_others} (under PCA, at most "
-        f"{to_ascii(format_share(most_in_pca))})",
+        f"ll others then lose {loss_of_others}, under PCA at most "
+        f"{to_ascii(format_share(most_in_pca))}",
     )
     for page in ("README.md", "docs/index.md", "paper/paper.md"):
         text = " ".join((ROOT / page).read_text(encoding="utf-8").split())
@@ -212,8 +216,8 @@ def test_the_description_of_the_picture_agrees_with_the_audits(audits_by_dimensi
         text = (ROOT / page).read_text(encoding="utf-8")
         assert describe_picture(audits_by_dimension) in text
         estimate = format_share(black.expected_loss.value / black.observed_total_variance)
-        limit = loss.rpartition(" to ")[2]
-        assert f"the estimate, {to_ascii(estimate)} under fair PCA: up to {limit}" in " ".join(
+        limit = loss.rpartition(" to ")[2].rstrip(")")
+        assert f"the estimate, {to_ascii(estimate)} under fair PCA: up to {limit} %" in " ".join(
             text.replace("\n> ", " ").split()
         )
     total = fair.observed_total_error / plain.observed_total_error - 1
