@@ -21,7 +21,7 @@ import scipy
 
 from fairspan.linalg.rounding import AGREEMENT_TOL, EIGENVALUE_ROUNDING, TINY
 from fairspan.problem.piecewise import SINGLE_BLOCK, Blocks
-from fairspan.typing import FloatArray
+from fairspan.typing import FloatArray, IndexArray
 
 # Up to this many entries a program over a simplex starts at a vertex, whatever start is given.
 _VERTEX_START_SIZE = 4
@@ -72,6 +72,24 @@ def smat(vector: FloatArray, n: int) -> FloatArray:
     return matrix
 
 
+class ConeSizes(NamedTuple):
+    """Sizes of the cones that the rows of a conic program belong to, in this order.
+
+    Attributes
+    ----------
+    n_zero : int
+        Number of rows in the zero cone: equations.
+    n_nonnegative : int
+        Number of rows in the nonnegative cone: inequalities.
+    psd_orders : tuple of int
+        Orders of the positive semidefinite matrices, each given by its :func:`svec`.
+    """
+
+    n_zero: int
+    n_nonnegative: int
+    psd_orders: tuple[int, ...]
+
+
 class ConicSolution(NamedTuple):
     """Iterate of a conic program.
 
@@ -94,7 +112,7 @@ def solve_conic(
     linear: FloatArray,
     constraints: "FloatArray | scipy.sparse.spmatrix",
     rhs: FloatArray,
-    cone_sizes: tuple[int, int, tuple[int, ...]],
+    cone_sizes: ConeSizes,
     tol: float,
 ) -> ConicSolution:
     """Minimize x'Px / 2 + q.x subject to b - Ax in a product of cones.
@@ -109,9 +127,8 @@ def solve_conic(
         A.
     rhs : (m,) array
         b.
-    cone_sizes : (int, int, tuple of int)
-        Number of rows in the zero cone and in the nonnegative cone, and the orders of the positive
-        semidefinite matrices, each given by its :func:`svec`; rows of A and b are in this order.
+    cone_sizes : ConeSizes
+        Sizes of the cones, in the order of the rows of A and b.
     tol : float
         Tolerance of gap and feasibility in Clarabel.
 
@@ -147,21 +164,22 @@ def solve_conic(
 
 def _run_clarabel(
     data: tuple[object, ...],
-    cone_sizes: tuple[int, int, tuple[int, ...]],
+    cone_sizes: ConeSizes,
     tol: float,
     *,
     is_regularized: bool,
 ) -> ConicSolution | None:
     """Solve a conic program with Clarabel, given its data P, q, A and b; None if it panics.
 
-    Minimizes x'Px / 2 + q.x subject to b - Ax in a product of cones. `cone_sizes` are the number of
-    rows in the zero cone and in the nonnegative cone, and the orders of the semidefinite matrices.
+    Minimizes x'Px / 2 + q.x subject to b - Ax in a product of cones.
     """
     import clarabel  # Imported lazily: most fits do not need it.
 
-    n_zero, n_positive, orders = cone_sizes
-    cones = [clarabel.ZeroConeT(n_zero), clarabel.NonnegativeConeT(n_positive)]
-    cones += [clarabel.PSDTriangleConeT(order) for order in orders]
+    cones = [
+        clarabel.ZeroConeT(cone_sizes.n_zero),
+        clarabel.NonnegativeConeT(cone_sizes.n_nonnegative),
+        *map(clarabel.PSDTriangleConeT, cone_sizes.psd_orders),
+    ]
     settings = clarabel.DefaultSettings()
     settings.verbose = False
     settings.max_threads = 1
@@ -274,18 +292,12 @@ def minimize_on_simplex(
         m = len(support)
         system = bordered_matrix(rows @ rows.T + ridge_matrix[:m, :m], indicator[:, support])
         rhs = np.concatenate([-linear[support], ones])
-        target = np.linalg.solve(system, rhs)[:m]
-        if target.min() < 0:
-            # Move towards it until the first entry reaches zero, and take this out of the support.
-            step = target - x[support]
-            step_ratios = np.divide(x[support], -step, out=np.full(m, np.inf), where=step < 0)
-            leaving = int(step_ratios.argmin())
-            x[support] += min(float(step_ratios[leaving]), 1.0) * step
-            x[support[leaving]] = 0.0
-            del support[leaving]
+        minimizer = np.linalg.solve(system, rhs)[:m]
+        if minimizer.min() < 0:
+            _move_to_boundary(x, support, minimizer)
             continue
-        x[support] = target
-        gradient = factor @ (target @ rows) + ridge * x + linear
+        x[support] = minimizer
+        gradient = factor @ (minimizer @ rows) + ridge * x + linear
         # Relative to the level within the block, which all entries of the support have: the others
         # are optimal at zero unless this is negative.
         gradient -= blocks.sums(gradient * x)[block_of]
@@ -296,6 +308,50 @@ def minimize_on_simplex(
     return blocks.normalize(x)
 
 
+def _move_to_boundary(x: FloatArray, support: list[int], minimizer: FloatArray) -> None:
+    """Move x towards a minimizer on its support until the first entry reaches zero.
+
+    In place: that entry is removed from the support.
+
+    Parameters
+    ----------
+    x : (n,) array
+        Zero outside of the support.
+    support : list of m int
+        Indices of the entries that may be nonzero.
+    minimizer : (m,) array
+        Minimizer on the support, of which some entry is negative.
+    """
+    step = minimizer - x[support]
+    # Fraction of the step at which each entry reaches zero; infinite if it does not decrease.
+    fractions = np.divide(x[support], -step, out=np.full(len(step), np.inf), where=step < 0)
+    leaving = int(fractions.argmin())
+    x[support] += min(float(fractions[leaving]), 1.0) * step
+    x[support[leaving]] = 0.0
+    del support[leaving]
+
+
+class SaddlePoint(NamedTuple):
+    """Solution of a saddle-point problem; NaN if the conic solver finds none.
+
+    Attributes
+    ----------
+    multipliers : (n,) array
+        m.
+    occupations : (r, r) array
+        Y, which attains t_j at m: its eigenvalues are 1 for the j leading eigenvectors, or between
+        0 and 1 if they are tied.
+    """
+
+    multipliers: FloatArray
+    occupations: FloatArray
+
+    @property
+    def is_finite(self) -> bool:
+        """Whether the conic solver has found a solution."""
+        return bool(np.isfinite(self.multipliers).all() and np.isfinite(self.occupations).all())
+
+
 def solve_saddle_point(
     slopes: FloatArray,
     factor: FloatArray,
@@ -304,7 +360,7 @@ def solve_saddle_point(
     matrices: FloatArray,
     n_eigenvalues: int,
     blocks: Blocks = SINGLE_BLOCK,
-) -> tuple[FloatArray, FloatArray]:
+) -> SaddlePoint:
     """Maximize s.m - |F'(m - c)|^2 / 2 - damping |m - c|^2 / 2 - t_j(sum_i m_i C_i).
 
     t_j is the sum of the j largest eigenvalues, and the multipliers m >= 0 sum to one in each
@@ -329,12 +385,7 @@ def solve_saddle_point(
 
     Returns
     -------
-    multipliers : (n,) array
-        m.
-    occupations : (r, r) array
-        Y, which attains t_j at m: its eigenvalues are 1 for the j leading eigenvectors, or between
-        0 and 1 if they are tied.
-        Both are NaN if the conic solver finds no solution.
+    SaddlePoint
     """
     n, r = matrices.shape[:2]
     block_of = blocks.block_indices(n)
@@ -349,37 +400,43 @@ def solve_saddle_point(
     damping = damping / scale
     factor = factor / np.sqrt(scale)
     linear = slopes + damping * center
-    target = center @ factor
+    projected_center = center @ factor
     # Few of many multipliers are nonzero: solve for those that are nonzero in the center, up to
     # rounding, and one per block at least, and add those that would raise the value.
-    largest = np.argsort(-center, kind="stable")[:_MAX_WARM_SUPPORT]
     is_active = np.zeros(n, dtype=np.bool_)
-    is_active[largest[center[largest] > AGREEMENT_TOL]] = True
+    is_active[_largest_above(center, AGREEMENT_TOL)] = True
     is_active[blocks.argmax(center)] = True
     while True:
         active = np.flatnonzero(is_active)
-        solution = np.zeros(n)
-        solution[is_active], occupations = _solve_saddle_on_support(
+        multipliers = np.zeros(n)
+        multipliers[is_active], occupations = _solve_saddle_on_support(
             linear[is_active],
             factor[is_active],
             damping,
-            target,
+            projected_center,
             matrices[is_active],
             n_eigenvalues,
             blocks.select(active),
         )
-        if is_active.all() or not (np.isfinite(solution).all() and np.isfinite(occupations).all()):
-            return solution, occupations
+        solution = SaddlePoint(multipliers, occupations)
+        if is_active.all() or not solution.is_finite:
+            return solution
         # Rate at which the value rises with each inactive multiplier, relative to its block.
-        reduced_gains = linear - factor @ (solution @ factor - target) - damping * solution
+        projected_step = multipliers @ factor - projected_center
+        reduced_gains = linear - factor @ projected_step - damping * multipliers
         reduced_gains -= np.einsum("irs,rs->i", matrices, occupations)
-        reduced_gains -= blocks.sums(reduced_gains * solution)[block_of]
+        reduced_gains -= blocks.sums(reduced_gains * multipliers)[block_of]
         reduced_gains[is_active] = 0.0
-        entering = np.argsort(-reduced_gains, kind="stable")[:_MAX_WARM_SUPPORT]
-        entering = entering[reduced_gains[entering] > CONIC_TOL]
+        entering = _largest_above(reduced_gains, CONIC_TOL)
         if not entering.size:
-            return solution, occupations
+            return solution
         is_active[entering] = True
+
+
+def _largest_above(values: FloatArray, threshold: float) -> IndexArray:
+    """Return the indices of the largest values above a threshold, `_MAX_WARM_SUPPORT` at most."""
+    largest = np.argsort(-values, kind="stable")[:_MAX_WARM_SUPPORT]
+    return np.asarray(largest[values[largest] > threshold])
 
 
 def _solve_saddle_on_support(
@@ -390,21 +447,34 @@ def _solve_saddle_on_support(
     matrices: FloatArray,
     n_eigenvalues: int,
     blocks: Blocks,
-) -> tuple[FloatArray, FloatArray]:
+) -> SaddlePoint:
     """Solve the saddle-point problem over the given multipliers by one conic program.
 
     Maximizes l.m - |F'm - z|^2 / 2 - damping |m|^2 / 2 - t_j(sum_i m_i C_i) over m >= 0 that sums
-    to one in each block. l are the linear coefficients, F the factor, z the target and C_i the
-    symmetric matrices; t_j is the sum of the j largest eigenvalues, or the maximum of <., Y> over
+    to one in each block. t_j is the sum of the j largest eigenvalues, or the maximum of <., Y> over
     0 <= Y <= I with tr Y = j.
+
+    Parameters
+    ----------
+    linear : (n,) array
+        l.
+    factor : (n, f) array
+        F.
+    damping : float
+    target : (f,) array
+        z.
+    matrices : (n, r, r) array
+        C_i, symmetric.
+    n_eigenvalues : int
+        j.
+    blocks : Blocks
+        Blocks of m.
 
     Returns
     -------
-    multipliers : (n,) array
-        m; NaN if there is no solution.
-    occupations : (r, r) array
-        Y, the dual variable of the constraint Z >= sum_i m_i C_i - u I, in which t_j is the minimum
-        of j u + tr Z over Z >= 0; NaN if there is no solution.
+    SaddlePoint
+        Y is the dual variable of the constraint Z >= sum_i m_i C_i - u I, in which t_j is the
+        minimum of j u + tr Z over Z >= 0.
     """
     n, r = matrices.shape[:2]
     indicator = blocks.indicator_matrix(len(linear))
@@ -437,9 +507,9 @@ def _solve_saddle_on_support(
     np.fill_diagonal(psd_rows[:, svec_columns], -1.0)
     rhs = np.append(np.ones(len(indicator)), np.zeros(len(rows) - len(indicator)))
     # Equalities, inequalities, and two semidefinite matrices.
-    cone_sizes = n_equal, n, (r, r)
+    cone_sizes = ConeSizes(n_equal, n, psd_orders=(r, r))
     quadratic = np.diag(quadratic_diagonal)
     x, duals, _ = solve_conic(quadratic, linear_cost, rows, rhs, cone_sizes, CONIC_TOL)
     multipliers = blocks.normalize(x[:n]) if np.isfinite(x).all() else x[:n]
     dominance_duals = duals[-2 * n_entries : -n_entries]
-    return multipliers, smat(dominance_duals, r)
+    return SaddlePoint(multipliers, smat(dominance_duals, r))

@@ -21,7 +21,7 @@ from fairspan.certificates.proofs import positive_part
 from fairspan.errors import IncompatibleParameters
 from fairspan.formatting.messages import counted
 from fairspan.linalg import leading_subspace
-from fairspan.solvers.convex_programs import smat, solve_conic, svec
+from fairspan.solvers.convex_programs import ConeSizes, smat, solve_conic, svec
 from fairspan.typing import FloatArray
 
 # Multiplier, in units of ||S|| / ||D||, beyond which the bound no longer decreases.
@@ -142,7 +142,7 @@ def solve_semidefinite_relaxation(
         constraints=scipy.sparse.vstack(rows),
         rhs=np.concatenate(rhs),
         # One equality (the trace), no inequalities, and four semidefinite matrices.
-        cone_sizes=(1, 0, (p, p, p, p)),
+        cone_sizes=ConeSizes(1, 0, psd_orders=(p, p, p, p)),
         tol=_SDP_TOL,
     )
     start = leading_subspace(scaled_moment, n_components).vectors

@@ -9,10 +9,14 @@ from case_selection import mark_most_slow, select_cases
 from fairspan import DualNewton, ErrorGap, MinimaxError, MinimaxLoss, NashWelfare, TotalError
 from fairspan.extending import AffinePieces, Blocks, Criterion
 from fairspan.solvers.auto import solve_exactly
-from fairspan.solvers.convex_programs import minimize_on_simplex, solve_saddle_point
+from fairspan.solvers.convex_programs import (
+    SaddlePoint,
+    minimize_on_simplex,
+    solve_saddle_point,
+)
 from fairspan.solvers.local_descent import descend
 from fairspan.solvers.many_groups import relaxation
-from fairspan.solvers.many_groups.relaxation import Relaxation
+from fairspan.solvers.many_groups.relaxation import Cluster, Relaxation
 from fairspan.solvers.many_groups.searches import PrimalDualSearch
 from internal.relaxations import solve_relaxation
 from problems import (
@@ -266,7 +270,7 @@ def test_a_panic_of_the_conic_solver_is_no_solution():
 @pytest.mark.parametrize("p", [8, 160])
 def test_a_search_without_the_conic_solver_returns_its_best_solution(monkeypatch, p):
     def return_nan(*arguments):
-        return np.full(4, np.nan), np.full((6, 6), np.nan)
+        return SaddlePoint(np.full(4, np.nan), np.full((6, 6), np.nan))
 
     problem = build_problem(tied_moments(4, p, 0), 2, MinimaxLoss())
     expected = DualNewton().solve(problem, 1e-9)
@@ -329,7 +333,7 @@ def test_the_model_is_right_to_second_order(criterion, block):
     relaxation = Relaxation(problem, problem.pieces)
     m = len(problem.pieces.offsets)
     model = relaxation.evaluate_dual(rng.dirichlet(np.ones(m)))
-    model = replace(model, cluster=(1, 5) if block else (3, 3))
+    model = replace(model, cluster=Cluster(1, 5) if block else Cluster(3, 3))
     factor = model.curvature_factor(model.leading_occupations)
     other = problem.pieces.blocks.normalize(rng.dirichlet(np.ones(m)))
     direction = other - model.multipliers

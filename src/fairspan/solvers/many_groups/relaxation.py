@@ -20,6 +20,7 @@ weighted by the occupations Y of the leading eigenvectors of Q'(M + E)Q (Overton
 
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 
@@ -27,7 +28,11 @@ from fairspan.linalg import symmetrize
 from fairspan.linalg.rounding import FIGURE_ROUNDING, SUM_ROUNDING, TINY, ZERO_EIGENVALUE
 from fairspan.problem.piecewise import AffinePieces
 from fairspan.problem.problem import Problem
-from fairspan.solvers.convex_programs import minimize_on_simplex, solve_saddle_point
+from fairspan.solvers.convex_programs import (
+    SaddlePoint,
+    minimize_on_simplex,
+    solve_saddle_point,
+)
 from fairspan.typing import FloatArray
 
 
@@ -73,6 +78,23 @@ class _NewtonRules:
 _RULES = _NewtonRules()
 
 
+class Cluster(NamedTuple):
+    """Range of neighboring eigenvalues that the model treats exactly, by their indices.
+
+    Eigenvalues are in descending order. The cluster is empty if both indices are equal.
+
+    Attributes
+    ----------
+    low : int
+        Index of the first eigenvalue.
+    high : int
+        Index of the last one, plus one.
+    """
+
+    low: int
+    high: int
+
+
 @dataclass(frozen=True, eq=False)
 class RelaxedSolution:
     """Subspace or soft projection (eigenvalues in [0, 1]), with the errors that it leaves.
@@ -109,9 +131,8 @@ class DualModel:
         The point: multipliers on a simplex for each block of pieces.
     eigenvalues, eigenvectors : (p,) and (p, p) arrays
         Eigenvalues of the mixture at that point in descending order, and eigenvectors.
-    cluster : (int, int)
-        Index of the first eigenvector of Q, and one past the last; both d for an empty cluster,
-        where the model is Newton's.
+    cluster : Cluster
+        Range of the eigenvectors Q; empty, from d to d, where the model is Newton's.
     """
 
     problem: Problem
@@ -119,7 +140,7 @@ class DualModel:
     multipliers: FloatArray
     eigenvalues: FloatArray
     eigenvectors: FloatArray
-    cluster: tuple[int, int]
+    cluster: Cluster
 
     @cached_property
     def leading_solution(self) -> RelaxedSolution:
@@ -136,12 +157,12 @@ class DualModel:
     @property
     def cluster_rank(self) -> int:
         """j, the number of dimensions that the cluster contributes."""
-        return self.problem.n_components - self.cluster[0]
+        return self.problem.n_components - self.cluster.low
 
     @cached_property
     def _images(self) -> FloatArray:
         """Images S_g[V Q], shape (k, p, high)."""
-        return self.problem.second_moments.apply(self.eigenvectors[:, : self.cluster[1]])
+        return self.problem.second_moments.apply(self.eigenvectors[:, : self.cluster.high])
 
     def _errors_without(self, n_leading: int) -> FloatArray:
         """Error of each group outside the span of some of the eigenvectors [V Q], shape (k,)."""
@@ -251,7 +272,7 @@ class DualModel:
         """Slopes of the model in m: the values of the pieces at VV', without the cluster, (m,)."""
         if not self.cluster_rank:
             return self.pieces.piece_values(self.leading_solution.errors)
-        return self.pieces.piece_values(self._errors_without(self.cluster[0]))
+        return self.pieces.piece_values(self._errors_without(self.cluster.low))
 
     def model_value(
         self, multipliers: FloatArray, factor: FloatArray, damping: float = 0.0
@@ -275,7 +296,7 @@ class DualModel:
             penalty += float(np.linalg.eigvalsh(cluster_mixture)[::-1][: self.cluster_rank].sum())
         return float(multipliers @ self._base_slopes) - penalty
 
-    def maximize_model(self, factor: FloatArray, damping: float) -> tuple[FloatArray, FloatArray]:
+    def maximize_model(self, factor: FloatArray, damping: float) -> SaddlePoint:
         """Multipliers (m,) that maximize :meth:`model_value`, and the occupations (r, r) there.
 
         The occupations Y say to which degree the relaxed solution contains each direction of the
@@ -295,18 +316,65 @@ class DualModel:
         if self.cluster_rank:
             # C_i, the mixture of cluster moments in each piece.
             mixtures = np.tensordot(self.pieces.coefficients, self._cluster_moments, axes=1)
-            multipliers, occupations = solve_saddle_point(
+            maximum = solve_saddle_point(
                 slopes, factor, damping, center, mixtures, self.cluster_rank, blocks
             )
-            is_solved = np.isfinite(multipliers).all() and np.isfinite(occupations).all()
-            if not is_solved:
+            if not maximum.is_finite:
                 # Predict no rise: the search then ends with its current result.
-                return center, self.leading_occupations
-            return multipliers, self._project_occupations(occupations)
+                return SaddlePoint(center, self.leading_occupations)
+            occupations = self._project_occupations(maximum.occupations)
+            return maximum._replace(occupations=occupations)
         # Without a cluster the model is quadratic: the minimum of minus the model in standard form.
         linear = -slopes - factor @ (center @ factor) - damping * center
         multipliers = minimize_on_simplex(factor, linear, blocks, ridge=damping, start=center)
-        return multipliers, self.leading_occupations
+        return SaddlePoint(multipliers, self.leading_occupations)
+
+    def predict_step(self, factor: FloatArray, damping: float) -> "PredictedStep":
+        """Predict the step to the maximum of the model; see :meth:`maximize_model`."""
+        multipliers, occupations = self.maximize_model(factor, damping)
+        rise = self.model_value(multipliers, factor, damping) - self.dual_value
+        return PredictedStep(multipliers, occupations, self.solution_at(occupations), rise)
+
+
+@dataclass(frozen=True, eq=False)
+class PredictedStep:
+    """Step to the maximum of a model of the dual.
+
+    Attributes
+    ----------
+    multipliers : (m,) array
+        Multipliers at the maximum.
+    occupations : (r, r) array
+        Occupations of the cluster there.
+    solution : RelaxedSolution
+        Relaxed solution of these occupations.
+    rise : float
+        Rise of the dual that the model predicts.
+    """
+
+    multipliers: FloatArray
+    occupations: FloatArray
+    solution: RelaxedSolution
+    rise: float
+
+
+@dataclass(frozen=True, eq=False)
+class NewtonState:
+    """Point of Newton's method from which the next step starts.
+
+    Attributes
+    ----------
+    model : DualModel
+        Model of the dual around the point.
+    occupations : (r, r) array
+        Occupations of the cluster that the curvature of the model refers to.
+    damping : float
+        Coefficient of the proximal term of the next step.
+    """
+
+    model: DualModel
+    occupations: FloatArray
+    damping: float = 0.0
 
 
 class Relaxation:
@@ -399,12 +467,11 @@ class Relaxation:
         target_gap : float
             Absolute gap to reach.
         """
-        model = self._model
-        occupations = self._occupations
-        damping = 0.0
+        state = NewtonState(self._model, self._occupations)
+        start_errors = state.model.solution_at(state.occupations).errors
+        rounding = FIGURE_ROUNDING * self.pieces.magnitude(start_errors)
+        factor = state.model.curvature_factor(state.occupations)
         previous_gap = np.inf
-        rounding = FIGURE_ROUNDING * self.pieces.magnitude(model.solution_at(occupations).errors)
-        factor = model.curvature_factor(occupations)
         smallest_gap = self.gap
         n_stalled = 0
         for _ in range(_RULES.max_steps):
@@ -413,54 +480,71 @@ class Relaxation:
             smallest_gap = min(self.gap, smallest_gap)
             if n_stalled > _RULES.max_stalled_steps:
                 return
-            multipliers, occupations = model.maximize_model(factor, damping)
-            predicted_rise = model.model_value(multipliers, factor, damping) - model.dual_value
-            solution = model.solution_at(occupations)
-            self._update_upper_bound(solution)
+            step = state.model.predict_step(factor, state.damping)
+            self._update_upper_bound(step.solution)
             if self.gap <= target_gap:
                 return
-            if predicted_rise <= rounding:
+            if step.rise <= rounding:
                 # The bound has converged; the solution has once its gap stops shrinking.
-                if damping > 0:
+                if state.damping > 0:
                     # The rise may be that small only because damping shortens the step: predict it
                     # without damping.
-                    damping = 0.0
+                    state = replace(state, damping=0.0)
                     continue
                 if self.gap > _RULES.min_gap_reduction * previous_gap:
                     return
                 previous_gap = self.gap
-            candidate = self.evaluate_dual(multipliers)
-            candidate_occupations = candidate.nearest_occupations(solution)
-            self._update_upper_bound(candidate.solution_at(candidate_occupations))
+            candidate = self.evaluate_dual(step.multipliers)
+            occupations = candidate.nearest_occupations(step.solution)
+            self._update_upper_bound(candidate.solution_at(occupations))
             if self.gap <= target_gap:
                 return
-            actual_rise = candidate.dual_value - model.dual_value
-            step = candidate.multipliers - model.multipliers
-            # Curvature along the step for which the model would have predicted the actual rise.
-            secant_curvature = 0.0
-            if predicted_rise > rounding and step.any():
-                excess = 2 * (predicted_rise - actual_rise) / float(step @ step)
-                secant_curvature = damping + excess
-            if actual_rise >= _RULES.sufficient_rise * predicted_rise - rounding:
-                model = candidate
-                occupations = candidate_occupations
-                max_error = _RULES.max_trusted_error * predicted_rise
-                is_trusted = abs(actual_rise - predicted_rise) <= max_error
-                damping = 0.0 if is_trusted else max(secant_curvature, 0.0)
-                self._model = model
-                self._occupations = occupations
-            else:
-                damping = max(2 * damping, secant_curvature)
-                self._n_failures += 1
-                cluster = self._select_cluster(model.eigenvalues)
-                if cluster != model.cluster:
-                    model = replace(model, cluster=cluster)
-                    occupations = model.leading_occupations
-                    damping = 0.0
-            factor = model.curvature_factor(occupations)
+            state = self._next_state(state, step, NewtonState(candidate, occupations), rounding)
+            factor = state.model.curvature_factor(state.occupations)
 
-    def _select_cluster(self, values: FloatArray) -> tuple[int, int]:
-        """Cluster around the cut of (p,) descending eigenvalues, as a range of indices.
+    def _next_state(
+        self, state: NewtonState, step: PredictedStep, candidate: NewtonState, rounding: float
+    ) -> NewtonState:
+        """Accept the candidate if the dual rises enough there; otherwise change the model.
+
+        A step that fails is repeated with more damping, or with a cluster around the cut if there
+        was another one or none.
+
+        Parameters
+        ----------
+        state : NewtonState
+            Point before the step.
+        step : PredictedStep
+            Step from this point.
+        candidate : NewtonState
+            Point after the step, where the dual is evaluated; undamped.
+        rounding : float
+            Rises up to this are rounding errors.
+        """
+        model = state.model
+        rise = candidate.model.dual_value - model.dual_value
+        # Curvature along the step for which the model would have predicted the actual rise.
+        secant_curvature = 0.0
+        change = candidate.model.multipliers - model.multipliers
+        if step.rise > rounding and change.any():
+            excess = 2 * (step.rise - rise) / float(change @ change)
+            secant_curvature = state.damping + excess
+        if rise >= _RULES.sufficient_rise * step.rise - rounding:
+            self._model = candidate.model
+            self._occupations = candidate.occupations
+            is_trusted = abs(rise - step.rise) <= _RULES.max_trusted_error * step.rise
+            damping = 0.0 if is_trusted else max(secant_curvature, 0.0)
+            return replace(candidate, damping=damping)
+        self._n_failures += 1
+        cluster = self._select_cluster(model.eigenvalues)
+        if cluster != model.cluster:
+            clustered = replace(model, cluster=cluster)
+            return NewtonState(clustered, clustered.leading_occupations)
+        damping = max(2 * state.damping, secant_curvature)
+        return NewtonState(model, step.occupations, damping)
+
+    def _select_cluster(self, values: FloatArray) -> Cluster:
+        """Cluster around the cut of (p,) descending eigenvalues.
 
         The cut is between eigenvalues d and d + 1. Eigenvalues of the cluster may cross there, so
         the model treats them exactly, at the cost of a conic program. With few features, where
@@ -473,16 +557,16 @@ class Relaxation:
             p < _RULES.max_cheap_features and self._n_failures < _RULES.max_smooth_failures
         )
         if d == p or may_stay_smooth:
-            return d, d
+            return Cluster(d, d)
         # Of the small ranges that contain eigenvalues d and d + 1, the one best separated from the
         # rest, by the gaps before and after it; gaps beyond the ends are infinite.
         gaps = np.concatenate([[np.inf], values[:-1] - values[1:], [np.inf]])
         clusters = [
-            (low, high)
+            Cluster(low, high)
             for low in range(max(0, d - _RULES.max_cluster_size + 1), d)
             for high in range(d + 1, min(p, low + _RULES.max_cluster_size) + 1)
         ]
-        return max(clusters, key=lambda cluster: min(gaps[cluster[0]], gaps[cluster[1]]))
+        return max(clusters, key=lambda cluster: min(gaps[cluster.low], gaps[cluster.high]))
 
 
 def _initial_multipliers(problem: Problem, pieces: AffinePieces) -> FloatArray:

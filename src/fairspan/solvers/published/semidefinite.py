@@ -17,7 +17,7 @@ from fairspan.errors import IncompatibleParameters
 from fairspan.linalg import leading_subspace
 from fairspan.problem.piecewise import Blocks
 from fairspan.problem.problem import Problem
-from fairspan.solvers.convex_programs import CONIC_TOL, smat, solve_conic, svec
+from fairspan.solvers.convex_programs import CONIC_TOL, ConeSizes, smat, solve_conic, svec
 from fairspan.solvers.local_descent import best_local_descent
 from fairspan.solvers.rank_reduction import soft_basis
 from fairspan.solvers.solver import Solver
@@ -176,7 +176,7 @@ def _solve_relaxation(
     rhs = np.concatenate([[n_components], piece_rhs, np.zeros(n_entries), identity])
     cost = np.append(np.zeros(n_entries), np.ones(n))
     # One equation, m inequalities and two semidefinite matrices of order p, in the order of `rows`.
-    cone_sizes = (1, m, (p, p))
+    cone_sizes = ConeSizes(1, m, psd_orders=(p, p))
     x, duals, status = solve_conic(
         quadratic=None,
         linear=cost,
