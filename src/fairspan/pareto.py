@@ -443,9 +443,9 @@ def frontier(
     problem = pca.problem
     # One thread (None: of every BLAS library): there are many small eigenproblems.
     with limit_blas_threads(None):
-        points, max_deviation, n_solved = frontier_vertices(problem, tol * problem.total_variance)
-    errors = np.array([point.errors for point in points])
-    weights = np.array([point.weights for point in points])
+        vertices = frontier_vertices(problem, tol * problem.total_variance)
+    errors = np.array([point.errors for point in vertices.points])
+    weights = np.array([point.weights for point in vertices.points])
     # Subspaces of the curve are found on demand, perhaps from rows of the caller.
     moments.guard_rows()
     return Frontier(
@@ -456,9 +456,9 @@ def frontier(
         groups=tuple(moments.labels),
         n_components=int(n_components),
         center=center,
-        max_deviation=max_deviation,
-        n_eigenproblems=n_solved,
-        _vertices=points,
+        max_deviation=vertices.max_deviation,
+        n_eigenproblems=vertices.n_eigenproblems,
+        _vertices=vertices.points,
         _pca=pca,
     )
 

@@ -14,6 +14,8 @@ linear in P, half as large and, over 0 <= P <= I, never weaker. That form is use
 -D, each with the smallest phi.
 """
 
+from typing import NamedTuple
+
 import numpy as np
 import scipy
 
@@ -21,7 +23,7 @@ from fairspan.certificates.proofs import positive_part
 from fairspan.errors import IncompatibleParameters
 from fairspan.formatting.messages import counted
 from fairspan.linalg import leading_subspace
-from fairspan.solvers.convex_programs import ConeSizes, smat, solve_conic, svec
+from fairspan.solvers.convex_programs import ConeSizes, ConicSolution, smat, solve_conic, svec
 from fairspan.typing import FloatArray
 
 # Multiplier, in units of ||S|| / ||D||, beyond which the bound no longer decreases.
@@ -68,9 +70,25 @@ _SDP_MAX_FEATURES = 60
 _SDP_TOL = 1e-10
 
 
+class RelaxedLimit(NamedTuple):
+    """Solution of the semidefinite relaxation of a limit on the difference of covariances.
+
+    Attributes
+    ----------
+    multipliers : (2, p, p) array
+        Dual multipliers of the limits for D and for -D, positive semidefinite; zero if the conic
+        solver fails.
+    start : (p, d) array
+        Leading eigenvectors of the relaxed P; not necessarily feasible.
+    """
+
+    multipliers: FloatArray
+    start: FloatArray
+
+
 def solve_semidefinite_relaxation(
     second_moment: FloatArray, difference: FloatArray, n_components: int, tau: float
-) -> tuple[FloatArray, FloatArray]:
+) -> RelaxedLimit:
     """Solve the semidefinite relaxation: dual multipliers, and a starting point.
 
     The problem is to maximize tr(V'SV) over (p, d) orthonormal V with ||V'DV|| <= tau. The
@@ -95,11 +113,7 @@ def solve_semidefinite_relaxation(
 
     Returns
     -------
-    multipliers : (2, p, p) array
-        Dual multipliers of the limits for D and for -D, positive semidefinite; zero if the conic
-        solver fails.
-    start : (p, d) array
-        Leading eigenvectors of the relaxed P; not necessarily feasible.
+    RelaxedLimit
 
     Raises
     ------
@@ -121,37 +135,60 @@ def solve_semidefinite_relaxation(
     tau = tau / difference_norm
     # In the eigenvectors of D every M is diagonal, which makes the program sparse and accurate.
     scaled_moment = axes.T @ second_moment @ axes / moment_norm
-    # The variable x is svec(P), the upper triangle as a vector, and the constraints say that rhs -
-    # rows @ x lies in a cone: tr P = d, then P >= 0, I - P >= 0, and (phi + tau) I - M'PM >= 0 for
-    # D and for -D, each with the smallest phi that makes phi I + D (or phi I - D) positive
-    # semidefinite.
+    solution = _solve_relaxed_program(scaled_moment, values, n_components, tau)
+    start = leading_subspace(scaled_moment, n_components).vectors
+    multipliers = np.zeros((2, p, p))
+    # Inaccurate multipliers still prove a bound; if there are none, zeros prove that of PCA.
+    if np.isfinite(solution.x).all():
+        start = leading_subspace(smat(solution.x, p), n_components).vectors
+        # Skip the duals of the trace and of 0 <= P <= I.
+        dual_pair = solution.duals[1 + 2 * len(solution.x) :].reshape(2, -1)
+        multipliers = np.array([positive_part(smat(dual, p)) for dual in dual_pair])
+    # Undo the scaling by ||S|| and ||D||.
+    return RelaxedLimit(
+        multipliers=axes @ multipliers @ axes.T * (moment_norm / difference_norm),
+        start=axes @ start,
+    )
+
+
+def _solve_relaxed_program(
+    second_moment: FloatArray, difference_values: FloatArray, n_components: int, tau: float
+) -> ConicSolution:
+    """Solve the relaxation as a conic program, in the coordinates in which D is diagonal.
+
+    The variable x is svec(P), the upper triangle as a vector, and the constraints say that rhs -
+    rows @ x lies in a cone: tr P = d, then P >= 0, I - P >= 0, and (phi + tau) I - M'PM >= 0 for
+    D and for -D, each with the smallest phi that makes phi I + D (or phi I - D) positive
+    semidefinite.
+
+    Parameters
+    ----------
+    second_moment : (p, p) array
+        S.
+    difference_values : (p,) array
+        Diagonal of D.
+    n_components : int
+        d.
+    tau : float
+    """
+    p = len(difference_values)
     identity = svec(np.eye(p))
     entries = scipy.sparse.identity(len(identity))
     zeros = np.zeros(len(identity))
     rows = [identity[None, :], -entries, entries]
     rhs = [np.array([float(n_components)]), zeros, identity]
     for sign in (1, -1):
-        phi = max(0.0, -float((sign * values).min()))
-        roots = np.sqrt(np.maximum(sign * values + phi, 0.0))
+        phi = max(0.0, -float((sign * difference_values).min()))
+        roots = np.sqrt(np.maximum(sign * difference_values + phi, 0.0))
         columns, row_index = np.tril_indices(p)
         rows.append(scipy.sparse.diags(roots[row_index] * roots[columns]))
         rhs.append((phi + tau) * identity)
-    x, duals, _ = solve_conic(
+    return solve_conic(
         quadratic=None,
-        linear=-svec(scaled_moment),
+        linear=-svec(second_moment),
         constraints=scipy.sparse.vstack(rows),
         rhs=np.concatenate(rhs),
         # One equality (the trace), no inequalities, and four semidefinite matrices.
         cone_sizes=ConeSizes(1, 0, psd_orders=(p, p, p, p)),
         tol=_SDP_TOL,
     )
-    start = leading_subspace(scaled_moment, n_components).vectors
-    multipliers = np.zeros((2, p, p))
-    # Inaccurate multipliers still prove a bound; if there are none, zeros prove that of PCA.
-    if np.isfinite(x).all():
-        start = leading_subspace(smat(x, p), n_components).vectors
-        # Skip the duals of the trace and of 0 <= P <= I.
-        dual_pair = duals[1 + 2 * len(identity) :].reshape(2, -1)
-        multipliers = np.array([positive_part(smat(dual, p)) for dual in dual_pair])
-    # Undo the scaling by ||S|| and ||D||.
-    return axes @ multipliers @ axes.T * (moment_norm / difference_norm), axes @ start

@@ -19,7 +19,7 @@ column of large numbers, so thresholds are set per column of X.
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Protocol, cast
+from typing import NamedTuple, Protocol, cast
 
 import numpy as np
 
@@ -195,16 +195,16 @@ def descend(
     for n_steps in range(1, _RULES.max_steps + 1):
         model = QuadraticModel(problem, point)
         negligible = max(model.rounding, min_decrease)
-        point, damping = _descent_step(model, damping, negligible)
+        point, damping = _take_best_step(model, damping, negligible)
         if model.point.value - point.value <= negligible or point.value <= goal:
             return point, n_steps
     return point, _RULES.max_steps
 
 
-def _descent_step(
+def _take_best_step(
     model: "QuadraticModel", damping: float, negligible: float
 ) -> tuple[Iterate, float]:
-    """Best of the trial steps, with increasing damping until one achieves enough decrease.
+    """Take the best of several steps, with increasing damping until one decreases the value enough.
 
     Enough is a fraction of what the model predicts for the descent step. Among candidates that are
     equal up to rounding the first wins: the Newton step, which is the most accurate.
@@ -232,24 +232,26 @@ def _descent_step(
     while True:
         # Candidates are the descent step, the Newton step and, where the scores curve differently,
         # their second-order corrections.
-        step, multipliers, predicted_decrease = model.descent_step(point.scores, damping)
-        safe_point = model.retract(step, multipliers)
-        good_decrease = _RULES.good_decrease * predicted_decrease
+        descent = model.descent_step(point.scores, damping)
+        descent_point = model.retract(descent.step, descent.multipliers)
+        good_decrease = _RULES.good_decrease * descent.predicted_decrease
         # Newton steps are not damped, so they are tried in the first round only.
         if not candidates:
-            candidates += _newton_candidates(model, multipliers, safe_point.value, good_decrease)
-        candidates.append(safe_point)
+            candidates += _newton_candidates(
+                model, descent.multipliers, descent_point.value, good_decrease
+            )
+        candidates.append(descent_point)
         decrease = point.value - min(candidate.value for candidate in candidates)
         # Corrections allow for scores of a block that curve differently; a single score needs none.
         if not model.has_single_scores and decrease < good_decrease:
-            corrected_scores = model.second_order_correction(safe_point.scores, step)
-            corrected_step, multipliers, _ = model.descent_step(corrected_scores, damping)
-            candidates.append(model.retract(corrected_step, multipliers))
+            corrected_scores = model.second_order_correction(descent_point.scores, descent.step)
+            corrected = model.descent_step(corrected_scores, damping)
+            candidates.append(model.retract(corrected.step, corrected.multipliers))
         max_value = min(candidate.value for candidate in candidates) + model.rounding
         best = next(candidate for candidate in candidates if candidate.value <= max_value)
-        sufficient = max(_RULES.sufficient_decrease * predicted_decrease, negligible)
+        sufficient = max(_RULES.sufficient_decrease * descent.predicted_decrease, negligible)
         is_sufficient = point.value - best.value >= sufficient
-        cannot_improve = predicted_decrease <= sufficient or damping > _RULES.max_damping
+        cannot_improve = descent.predicted_decrease <= sufficient or damping > _RULES.max_damping
         if is_sufficient or cannot_improve:
             if best.value > point.value + model.rounding:
                 # The new multipliers balance the scores here, even if the step was not useful.
@@ -259,7 +261,7 @@ def _descent_step(
 
 
 def _newton_candidates(
-    model: "QuadraticModel", multipliers: FloatArray, safe_value: float, good_decrease: float
+    model: "QuadraticModel", multipliers: FloatArray, descent_value: float, good_decrease: float
 ) -> list[Iterate]:
     """Points reached by the Newton step, and by a corrected one if the first is not good enough.
 
@@ -273,7 +275,7 @@ def _newton_candidates(
     model : QuadraticModel
     multipliers : (m,) array
         Multipliers of the descent step; positive for active scores.
-    safe_value : float
+    descent_value : float
         Objective after the descent step.
     good_decrease : float
         Decrease of the objective from which a step needs no correction.
@@ -281,17 +283,49 @@ def _newton_candidates(
     newton_step = model.newton_step(multipliers, model.point.scores)
     if newton_step is None:
         return []
-    step, step_multipliers = newton_step
-    newton_point = model.retract(step, step_multipliers)
+    newton_point = model.retract(*newton_step)
     is_good = model.point.value - newton_point.value >= good_decrease
     # If every block has a single score, no scores have to be equalized: no correction.
-    if model.has_single_scores or (is_good and newton_point.value <= safe_value):
+    if model.has_single_scores or (is_good and newton_point.value <= descent_value):
         return [newton_point]
-    corrected_scores = model.second_order_correction(newton_point.scores, step)
+    corrected_scores = model.second_order_correction(newton_point.scores, newton_step.step)
     corrected_step = model.newton_step(multipliers, corrected_scores)
     if corrected_step is None:
         return [newton_point]
     return [newton_point, model.retract(*corrected_step)]
+
+
+class DescentStep(NamedTuple):
+    """Step that minimizes a model with positive curvatures.
+
+    Attributes
+    ----------
+    step : (p - d, d) array
+        X, which moves the basis V to V + UX, with U the complement.
+    multipliers : (m,) array
+        Multipliers of the scores.
+    predicted_decrease : float
+        Decrease of the objective according to the model.
+    """
+
+    step: FloatArray
+    multipliers: FloatArray
+    predicted_decrease: float
+
+
+class NewtonStep(NamedTuple):
+    """Step that equalizes the active scores, according to a model.
+
+    Attributes
+    ----------
+    step : (p - d, d) array
+        X, which moves the basis V to V + UX, with U the complement.
+    multipliers : (m,) array
+        Multipliers of the scores; zero for inactive ones.
+    """
+
+    step: FloatArray
+    multipliers: FloatArray
 
 
 class QuadraticModel:
@@ -386,14 +420,12 @@ class QuadraticModel:
         return len(self.point.scores) == len(self.blocks.starts)
 
     def retract(self, step: FloatArray, multipliers: FloatArray) -> Iterate:
-        """Iterate that a (p - d, d) step X leads to: the orthonormalized V + UX."""
+        """Return the iterate that a (p - d, d) step X leads to: the orthonormalized V + UX."""
         basis = np.linalg.qr(self.basis + self.complement @ step)[0]
         return Iterate.from_basis(self.problem, basis, multipliers)
 
-    def descent_step(
-        self, scores: FloatArray, damping: float = 0.0
-    ) -> tuple[FloatArray, FloatArray, float]:
-        """Descent step: curvatures are made positive and increased by the damping.
+    def descent_step(self, scores: FloatArray, damping: float = 0.0) -> DescentStep:
+        """Return the descent step: curvatures are made positive and increased by the damping.
 
         The step X moves the basis V to V + UX, with U the complement. It minimizes a model of the
         objective: the largest score, or the sum of the largest score of each block, where score i
@@ -415,12 +447,7 @@ class QuadraticModel:
 
         Returns
         -------
-        step : (p - d, d) array
-            The step X.
-        multipliers : (m,) array
-            Multipliers of the step.
-        predicted_decrease : float
-            Decrease of the objective according to the model.
+        DescentStep
         """
         min_curvatures = _RULES.min_descent_curvature * self.column_scales
         positive_curvatures = np.maximum(np.abs(self.curvatures), min_curvatures)
@@ -436,12 +463,11 @@ class QuadraticModel:
         weights = multipliers @ self.score_gradients
         step = self._weighted_descent(weights) / curvatures
         model_value = float(multipliers @ scores) - float(np.vdot(step, curvatures * step))
-        return step, multipliers, float(self.blocks.maxima(scores).sum()) - model_value
+        decrease = float(self.blocks.maxima(scores).sum()) - model_value
+        return DescentStep(step, multipliers, decrease)
 
-    def newton_step(
-        self, multipliers: FloatArray, scores: FloatArray
-    ) -> tuple[FloatArray, FloatArray] | None:
-        """Newton step that equalizes the active scores, and its multipliers; None if there is none.
+    def newton_step(self, multipliers: FloatArray, scores: FloatArray) -> NewtonStep | None:
+        """Return the Newton step that equalizes the active scores; None if there is none.
 
         The objective is the largest score, or the sum of the largest of each block of scores. The
         active ones are to attain a common value in their block, its level. The step X moves the
@@ -463,10 +489,7 @@ class QuadraticModel:
 
         Returns
         -------
-        step : (p - d, d) array
-            X.
-        multipliers : (m,) array
-            Zero for inactive scores.
+        NewtonStep or None
         """
         # The multipliers of inactive scores are zero, up to rounding.
         active = np.flatnonzero(multipliers > AGREEMENT_TOL)
@@ -489,7 +512,7 @@ class QuadraticModel:
         weights = active_multipliers @ gradients
         weights = weights - self.error_curvatures * (error_response @ weights)
         step = self._weighted_descent(weights) / curvatures
-        return step, new_multipliers
+        return NewtonStep(step, new_multipliers)
 
     def _weighted_descent(self, weights: FloatArray) -> FloatArray:
         """Sum of the half descents B_g, weighted by w_g: sum_g w_g B_g, shape (p - d, d)."""

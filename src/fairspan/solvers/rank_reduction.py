@@ -9,6 +9,7 @@ reduces r.
 """
 
 import math
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -47,6 +48,44 @@ def soft_basis(values: FloatArray, vectors: FloatArray, n_components: int) -> Fl
     # Fractional eigenvalues are scaled so that the sum stays d.
     lengths = np.sqrt(fractional * remaining / fractional.sum())
     return np.hstack([vectors[:, is_one], vectors[:, is_fractional] * lengths])
+
+
+@dataclass(frozen=True, eq=False)
+class _SoftProjection:
+    """Relaxed projector P, split by its eigenvalues.
+
+    Attributes
+    ----------
+    integral_columns : (p, i) array
+        Orthonormal eigenvectors of eigenvalue 1, up to rounding.
+    eigenvalues : (r,) array
+        Eigenvalues between 0 and 1.
+    eigenvectors : (p, r) array
+        Their orthonormal eigenvectors.
+    """
+
+    integral_columns: FloatArray
+    eigenvalues: FloatArray
+    eigenvectors: FloatArray
+
+    @classmethod
+    def from_soft_basis(cls, soft: FloatArray) -> "_SoftProjection":
+        """Split the columns sqrt(lb_j) u_j of a soft basis, all of positive length."""
+        eigenvalues = np.einsum("ij,ij->j", soft, soft)
+        is_fractional = eigenvalues <= 1 - AGREEMENT_TOL
+        fractional = eigenvalues[is_fractional]
+        eigenvectors = soft[:, is_fractional] / np.sqrt(fractional)
+        return cls(soft[:, ~is_fractional], fractional, eigenvectors)
+
+    def moved(self, change: FloatArray, n_components: int) -> FloatArray:
+        """Return the soft basis after an (r, r) symmetric change of the fractional part.
+
+        `n_components` is the trace of P, which the change leaves as it is.
+        """
+        values, rotation = np.linalg.eigh(np.diag(self.eigenvalues) + change)
+        n_remaining = n_components - self.integral_columns.shape[1]
+        fractional_columns = soft_basis(values, self.eigenvectors @ rotation, n_remaining)
+        return np.hstack([self.integral_columns, fractional_columns])
 
 
 def max_relaxed_rank(n_components: int, n_groups: int) -> int:
@@ -88,19 +127,15 @@ def reduce_rank(
     soft = soft_basis(lengths**2, soft / np.where(lengths > 0, lengths, 1.0), n_components)
     # Each round makes an eigenvalue integral or a piece active.
     for _ in range(soft.shape[1] + len(is_active)):
-        # Squared lengths. Only eigenvectors with eigenvalues between 0 and 1 are changed.
-        eigenvalues = np.einsum("ij,ij->j", soft, soft)
-        is_fractional = eigenvalues <= 1 - AGREEMENT_TOL
-        integral_columns = soft[:, ~is_fractional]
-        eigenvalues = eigenvalues[is_fractional]
-        vectors = soft[:, is_fractional] / np.sqrt(eigenvalues)
+        # Only eigenvectors with eigenvalues between 0 and 1 are changed.
+        projection = _SoftProjection.from_soft_basis(soft)
         errors = second_moments.residual_variances(soft)
         piece_values = pieces.piece_values(errors)
         # Pieces that are active now, and those that stopped an earlier step.
         tol = AGREEMENT_TOL * pieces.magnitude(errors)
         is_active |= piece_values >= pieces.blocks.maxima(piece_values)[block_of] - tol
         active = np.flatnonzero(is_active)
-        matrices = second_moments.compress(vectors)
+        matrices = second_moments.compress(projection.eigenvectors)
         # A direction orthogonal to these keeps the trace, and active pieces of a block equal.
         equations = _value_preserving_equations(pieces, active, matrices)
         direction = symmetric_null_direction(equations)
@@ -114,16 +149,14 @@ def reduce_rank(
             direction = -direction
             captured_rates = -captured_rates
         # Move until an eigenvalue reaches 0 or 1, or another piece becomes active.
-        step_to_boundary = _step_to_boundary(eigenvalues, direction)
+        step = _step_to_boundary(projection.eigenvalues, direction)
         step_to_piece, next_piece = _step_to_next_piece(
             pieces, piece_values, is_active, captured_rates
         )
-        is_active[next_piece] |= step_to_piece < step_to_boundary
-        step = min(step_to_boundary, step_to_piece)
-        values, rotation = np.linalg.eigh(np.diag(eigenvalues) + step * direction)
-        n_remaining = n_components - integral_columns.shape[1]
-        fractional_columns = soft_basis(values, vectors @ rotation, n_remaining)
-        soft = np.hstack([integral_columns, fractional_columns])
+        if step_to_piece < step:
+            step = step_to_piece
+            is_active[next_piece] = True
+        soft = projection.moved(step * direction, n_components)
     return soft
 
 
@@ -157,7 +190,7 @@ def _sum_of_first_pieces(pieces: AffinePieces, active: IndexArray) -> FloatArray
 def _step_to_next_piece(
     pieces: AffinePieces, piece_values: FloatArray, is_active: BoolArray, captured_rates: FloatArray
 ) -> tuple[float, int]:
-    """Step at which an inactive piece becomes the largest of its block, and its index.
+    """Return the step at which an inactive piece becomes the largest of its block, and its index.
 
     The step is infinite if none does. The active pieces of a block are equal, and stay so along the
     step, so that any of them stands for the maximum of its block.

@@ -77,28 +77,46 @@ def solve_reduction(
         # Features are idle if nothing varies; `axes` then has the few that remain.
         problem, axes = _without_idle_features(reduction.problem)
         certificate = solve_with(problem, solver, tol, random_state)
-        if axes is not None and certificate.proof is None:
-            # Without a proof there is nothing to evaluate again: only the coordinates change.
-            certificate = replace(certificate, components=certificate.components @ axes.T)
-        elif axes is not None and certificate.proof is not None:
-            # The solution in few features becomes one of the reduced problem.
-            certificate = certify(
-                reduction.problem,
-                axes @ Projector(certificate.components).basis,
-                certificate.proof.change_coordinates(axes),
-                tol=certificate.tol,
-                n_eigenproblems=certificate.n_eigenproblems,
-                trace=certificate.trace,
-                solver=certificate.solver,
-            )
-    # From the coordinates along the allowed directions to the features, with unique signs. An
-    # oblique restriction shifts rows before they are projected. Rounding may move components off
-    # the span of the shifted rows, and the shift may magnify that: project them back.
+        if axes is not None:
+            certificate = _restore_idle_features(certificate, reduction.problem, axes)
+    certificate = _lift_certificate(certificate, reduction)
+    # So far, errors and losses are those in the allowed directions.
+    return with_unrestricted_errors(reduction, certificate)
+
+
+def _restore_idle_features(
+    certificate: Certificate, problem: Problem, axes: FloatArray
+) -> Certificate:
+    """Return the certificate of a problem, from that of the problem without its idle features.
+
+    `axes`, (p, d), are those of the features that are not idle.
+    """
+    if certificate.proof is None:
+        # Without a proof there is nothing to evaluate again: only the coordinates change.
+        return replace(certificate, components=certificate.components @ axes.T)
+    return certify(
+        problem,
+        axes @ Projector(certificate.components).basis,
+        certificate.proof.change_coordinates(axes),
+        tol=certificate.tol,
+        n_eigenproblems=certificate.n_eigenproblems,
+        trace=certificate.trace,
+        solver=certificate.solver,
+    )
+
+
+def _lift_certificate(certificate: Certificate, reduction: Reduction) -> Certificate:
+    """Lift components and proof of a reduced problem to the features of the larger one.
+
+    An oblique restriction shifts rows before they are projected. Rounding may move components off
+    the span of the shifted rows, and the shift may magnify that, so they are projected back.
+    """
     columns = certificate.components.T
     proof = certificate.proof
     if reduction.axes is not None:
         columns = normalize_signs(reduction.lift(columns))
-        proof = None if proof is None else proof.change_coordinates(reduction.axes)
+        if proof is not None:
+            proof = proof.change_coordinates(reduction.axes)
     if reduction.oblique_shift is not None:
         columns = reduction.oblique_shift.project_basis(columns)
     if reduction.required is not None:
@@ -106,9 +124,7 @@ def solve_reduction(
         columns = rotate_to_principal_axes(unrestricted, np.hstack([reduction.required, columns]))
         statement = replace(certificate.statement, n_components=unrestricted.n_components)
         certificate = replace(certificate, statement=statement)
-    certificate = replace(certificate, components=np.ascontiguousarray(columns.T), proof=proof)
-    # So far, errors and losses are those in the allowed directions.
-    return with_unrestricted_errors(reduction, certificate)
+    return replace(certificate, components=np.ascontiguousarray(columns.T), proof=proof)
 
 
 def _without_idle_features(problem: Problem) -> tuple[Problem, FloatArray | None]:

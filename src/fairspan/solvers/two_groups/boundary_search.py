@@ -38,7 +38,7 @@ from fairspan.problem.piecewise import AffinePieces
 from fairspan.problem.problem import Problem
 from fairspan.solvers.solver import Solver
 from fairspan.solvers.two_groups.branch_and_bound import BranchAndBound, SearchResult
-from fairspan.solvers.two_groups.root_search import RootSearch
+from fairspan.solvers.two_groups.root_search import DualPoint, RootSearch
 from fairspan.typing import FloatArray, RandomSource
 
 
@@ -208,30 +208,55 @@ def _solve_equal_errors(problem: Problem, tol: float) -> SearchResult:
         search.refine_bracket(left, right)
         return search.result
     # The smallest gap either equals the tolerance, or is too large for the problem to be feasible.
-    # Infeasible only if it is too large even after rounding; variances outside of the features of
-    # the problem (excluded by a restriction) are part of every error.
+    excess = _smallest_gap_beyond_rounding(problem, gap_weights) - tolerance
+    if excess > target_gap(problem, right.errors, tol):
+        raise _equal_errors_infeasible(problem, tolerance, float(np.ptp(right.errors)))
+    weights = _best_border_weights(problem, gap_weights, right)
+    return SearchResult(right.basis, weights, search.n_eigenproblems, search.trace)
+
+
+def _smallest_gap_beyond_rounding(problem: Problem, gap_weights: FloatArray) -> float:
+    """Smallest gap between the errors of any subspace, less its rounding error.
+
+    The gap is w.e with the (2,) weights w. Variances outside of the features of the problem, which
+    a restriction excludes, are part of every error.
+    """
     second_moments = problem.dense_moments
     excluded = second_moments.excluded_variances
     min_gap_sum = second_moments.smallest_eigenvalue_sum(gap_weights, problem.n_components)
     rounding = min_gap_sum.rounding_error + EPS * float(excluded.sum())
     min_gap = min_gap_sum.value + float(gap_weights @ excluded)
-    if min_gap - rounding - tolerance > target_gap(problem, right.errors, tol):
-        raise _equal_errors_infeasible(problem, tolerance, float(np.ptp(right.errors)))
+    return min_gap - rounding
 
-    # The smallest gap equals the tolerance. Every multiplier of the gap then proves a lower bound
-    # on the total error, none the exact optimum: choose the best of some. Large ones come closer
-    # to the optimum, at a larger rounding error.
+
+def _best_border_weights(
+    problem: Problem, gap_weights: FloatArray, contact: DualPoint
+) -> FloatArray:
+    """Group weights that prove the best bound if the smallest gap equals the tolerance, (2,).
+
+    Every multiplier of the gap then proves a lower bound on the total error, none the exact
+    optimum: the best of some is chosen. Large ones come closer to the optimum, at a larger rounding
+    error.
+
+    Parameters
+    ----------
+    problem : Problem
+    gap_weights : (2,) array
+        Weights of the errors in the gap.
+    contact : DualPoint
+        Subspace of the smallest gap.
+    """
+
     def weights_of(multiplier: float) -> FloatArray:
-        return problem.proportions + multiplier * gap_weights
+        return np.asarray(problem.proportions + multiplier * gap_weights)
 
     def discounted_gap(multiplier: float) -> float:
         """Certified gap, in which the rounding allowance counts with `_ROUNDING_WEIGHT`."""
         proof = Proof(weights_of(multiplier))
-        gap, rounding_allowance = proof.gap(problem, right.basis, right.errors)
+        gap, rounding_allowance = proof.gap(problem, contact.basis, contact.errors)
         return gap - (1 - _ROUNDING_WEIGHT) * rounding_allowance
 
-    weights = weights_of(min(_TRIAL_MULTIPLIERS, key=discounted_gap))
-    return SearchResult(right.basis, weights, search.n_eigenproblems, search.trace)
+    return weights_of(min(_TRIAL_MULTIPLIERS, key=discounted_gap))
 
 
 def _equal_errors_infeasible(
@@ -313,13 +338,7 @@ def _solve_mean_limit(problem: Problem, limit: MeanDistanceLimit, tol: float) ->
         # At t = 1 the distance alone is minimized: if it is too large here, it is everywhere.
         right = search.solve_at(1.0)
         if right.f1 > VALUE_ROUNDING * scale * squared_distance:
-            raise IncompatibleParameters(
-                f"MeanParity received tolerance={limit.tolerance!r} with n_components="
-                f"{problem.n_components} of {counted(problem.n_features, 'feature')}",
-                f"Allowed: at least {np.linalg.norm(difference @ right.basis):.6g}: no subspace "
-                "of this dimension brings the means closer together",
-                "Choose a larger tolerance, or fewer components",
-            )
+            raise _mean_limit_infeasible(problem, limit, right.basis)
         search.refine_bracket(left, right)
     # The best bound is that of the mixture (1 - t) S - t scale ff'. Divided by 1 - t it is
     # S - mu ff', with the multiplier mu that the proof consists of.
@@ -331,3 +350,20 @@ def _solve_mean_limit(problem: Problem, limit: MeanDistanceLimit, tol: float) ->
         multiplier = 0.0
     proof = MeanDistanceProof(problem.proportions, multiplier)
     return search.result._replace(proof=proof)
+
+
+def _mean_limit_infeasible(
+    problem: Problem, limit: MeanDistanceLimit, closest_basis: FloatArray
+) -> IncompatibleParameters:
+    """Error for the case that every subspace exceeds a limit on the distance of the means.
+
+    `closest_basis`, (p, d), is that of a subspace in which they are closest together.
+    """
+    min_distance = np.linalg.norm(limit.difference @ closest_basis)
+    return IncompatibleParameters(
+        f"MeanParity received tolerance={limit.tolerance!r} with n_components="
+        f"{problem.n_components} of {counted(problem.n_features, 'feature')}",
+        f"Allowed: at least {min_distance:.6g}: no subspace of this dimension brings the means "
+        "closer together",
+        "Choose a larger tolerance, or fewer components",
+    )

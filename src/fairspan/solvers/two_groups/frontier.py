@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from heapq import heappop, heappush
 from itertools import count, pairwise
+from typing import NamedTuple
 
 import numpy as np
 
@@ -190,12 +191,30 @@ def sectors_between(contacts: Sequence[EdgeEnds]) -> list[Sector]:
     return edges + sectors
 
 
+class RefinedSectors(NamedTuple):
+    """Sectors of the boundary after the worst ones were split.
+
+    Attributes
+    ----------
+    sectors : list of Sector
+        In any order.
+    worst : float
+        Priority of the worst sector.
+    n_splits : int
+        Number of splits.
+    """
+
+    sectors: list[Sector]
+    worst: float
+    n_splits: int
+
+
 def refine_worst(
     sectors: list[Sector],
     priority: Callable[[Sector], float],
     is_converged: Callable[[float], bool],
     split: Callable[[Sector], list[Sector]],
-) -> tuple[list[Sector], float, int]:
+) -> RefinedSectors:
     """Split the worst sector repeatedly until the worst remaining one is good enough.
 
     Parameters
@@ -211,11 +230,7 @@ def refine_worst(
 
     Returns
     -------
-    sectors : list of Sector
-        Remaining sectors, in any order.
-    worst : float
-        Priority of the worst sector.
-    n_splits : int
+    RefinedSectors
     """
     tie_breaker = count()
     heap: list[tuple[float, int, Sector]] = []
@@ -225,15 +240,31 @@ def refine_worst(
             heappush(heap, (-priority(sector), next(tie_breaker), sector))
         worst = -heap[0][0]
         if is_converged(worst):
-            return [sector for _, _, sector in heap], worst, n_splits
+            return RefinedSectors([sector for _, _, sector in heap], worst, n_splits)
         sectors = split(heappop(heap)[2])
         n_splits += 1
 
 
-def frontier_vertices(
-    problem: Problem, max_deviation: float
-) -> tuple[tuple[BoundaryPoint, ...], float, int]:
-    """Vertices of the Pareto frontier, refined until no sector is higher than `max_deviation`.
+class FrontierVertices(NamedTuple):
+    """Vertices of the Pareto frontier of two groups' errors.
+
+    Attributes
+    ----------
+    points : tuple of m BoundaryPoint
+        From the optimum of the first group to that of the second, all distinct.
+    max_deviation : float
+        Bound on the distance of the curve from the polygon of the points, in units of the errors.
+    n_eigenproblems : int
+        One for each supporting line: three at the start, and one for each split.
+    """
+
+    points: tuple[BoundaryPoint, ...]
+    max_deviation: float
+    n_eigenproblems: int
+
+
+def frontier_vertices(problem: Problem, max_deviation: float) -> FrontierVertices:
+    """Find vertices of the Pareto frontier, until no sector is higher than `max_deviation`.
 
     The highest sector is split in the direction normal to its chord, which touches the curve where
     it is furthest from the chord. Along an edge this direction touches the edge itself and yields
@@ -249,21 +280,17 @@ def frontier_vertices(
 
     Returns
     -------
-    points : tuple of m BoundaryPoint
-        From the optimum of the first group to that of the second, all distinct.
-    max_deviation : float
-        Bound on the distance of the curve from the polygon, in units of the errors.
-    n_eigenproblems : int
-        One for each supporting line: three at the start, and one for each split.
+    FrontierVertices
     """
     # Deviations below rounding could be refined forever.
     threshold = max(max_deviation, FIGURE_ROUNDING * float(problem.second_moments.traces.max()))
     q = problem.proportions
 
-    # A contact with a supporting line has two ends, the same point twice unless it is an edge.
     def split(sector: Sector) -> list[Sector]:
         contact = supporting_contact(problem, sector.chord_normal_angle)
-        return sectors_between([(sector.first,) * 2, contact, (sector.last,) * 2])
+        first_end = (sector.first, sector.first)
+        last_end = (sector.last, sector.last)
+        return sectors_between([first_end, contact, last_end])
 
     first = supporting_contact(problem, 0.0)
     # Ordinary PCA lies on the frontier and becomes a vertex.
@@ -271,18 +298,28 @@ def frontier_vertices(
     last = supporting_contact(problem, RIGHT_ANGLE)
     # Of an edge at an end, only the end with the smaller error of the other group is Pareto
     # optimal.
-    sectors, highest, n_splits = refine_worst(
-        sectors_between([(first[1],) * 2, pooled, (last[0],) * 2]),
-        lambda sector: sector.height,
-        lambda height: height <= threshold,
-        split,
+    first_end = (first[1], first[1])
+    last_end = (last[0], last[0])
+    refined = refine_worst(
+        sectors_between([first_end, pooled, last_end]),
+        priority=lambda sector: sector.height,
+        is_converged=lambda height: height <= threshold,
+        split=split,
     )
-    # Ordered along the curve: the first error increases and the second decreases. A corner of the
-    # curve is touched at many angles, by points that differ by rounding, and kept once.
+    vertices = _distinct_vertices(refined.sectors, SUM_ROUNDING * problem.total_variance)
+    return FrontierVertices(tuple(vertices), refined.worst, 3 + refined.n_splits)
+
+
+def _distinct_vertices(sectors: Sequence[Sector], tol: float) -> list[BoundaryPoint]:
+    """Return the ends of sectors in their order along the curve, without repetitions.
+
+    A corner of the curve is touched at many angles, by points whose errors differ by rounding, up
+    to `tol`. It is kept once.
+    """
     points = {point for sector in sectors for point in (sector.first, sector.last)}
-    ordered = sorted(points, key=lambda point: (point.angle, *point.errors * (1, -1)))
+    # Along the curve the first error increases and the second decreases.
+    ordered = sorted(points, key=lambda point: (point.angle, point.errors[0], -point.errors[1]))
     vertices = [ordered[0]]
-    tol = SUM_ROUNDING * problem.total_variance
     for point in ordered[1:]:
         step = point.errors - vertices[-1].errors
         if step[0] > tol or step[1] < -tol:
@@ -290,4 +327,4 @@ def frontier_vertices(
         elif point is ordered[-1] and len(vertices) > 1:
             # The end keeps its own weights, which prove the optimum of the second group.
             vertices[-1] = point
-    return tuple(vertices), highest, 3 + n_splits
+    return vertices

@@ -281,28 +281,31 @@ class RootSearch:
         # The target gap is relative to the value, which changes by a bounded factor, so most gaps
         # can be rejected without evaluating the target. A gap that is NaN is rejected, too.
         max_target_gap = _RULES.max_target_growth * self.target_gap_near(right)
+
+        def is_closed(gap: float, n_target_gaps: float = 1.0) -> bool:
+            """Return whether a gap is at most so many target gaps."""
+            if not gap <= n_target_gaps * max_target_gap:
+                return False
+            return gap <= n_target_gaps * self.target_gap_near(left)
+
         was_slow = False
         for _ in range(_RULES.max_steps):
             low = left.t
             high = right.t
-            gap = self.upper - self.lower
-            if gap <= max_target_gap and gap <= self.target_gap_near(left):
+            if is_closed(self.upper - self.lower):
                 return
             # No bound in the bracket can exceed the height at which the supporting lines cross; if
             # constrained, the bound at t is D(t) / (1 - t).
-            crossing, height = _line_crossing(left, right)
-            crossing_bound = height / max(1 - crossing, TINY) if self.constrained else height
-            crossing_gap = crossing_bound - self.lower
-            if (
-                crossing_gap <= _RULES.geodesic_gap_ratio * max_target_gap
-                and crossing_gap <= _RULES.geodesic_gap_ratio * self.target_gap_near(left)
-            ):
+            crossing = _line_crossing(left, right)
+            crossing_bound = crossing.height
+            if self.constrained:
+                crossing_bound = crossing.height / max(1 - crossing.t, TINY)
+            if is_closed(crossing_bound - self.lower, _RULES.geodesic_gap_ratio):
                 self._solve_on_geodesic(left, right)
-                gap = self.upper - self.lower
-                if gap <= max_target_gap and gap <= self.target_gap_near(left):
+                if is_closed(self.upper - self.lower):
                     return
-            may_jump = was_slow and low < crossing < high
-            t = crossing if may_jump else self._cubic_root(left, right)
+            may_jump = was_slow and low < crossing.t < high
+            t = crossing.t if may_jump else self._cubic_root(left, right)
             if not low < t < high:
                 t = (low + high) / 2
             if not low < t < high:
@@ -395,13 +398,20 @@ def _overshoot(fraction: float) -> float:
     return fraction
 
 
-def _line_crossing(left: DualPoint, right: DualPoint) -> tuple[float, float]:
-    """Weight t and height at which the lines that bound the dual from both ends cross.
+class LineCrossing(NamedTuple):
+    """Weight t and height at which two lines cross; NaN if they do not."""
+
+    t: float
+    height: float
+
+
+def _line_crossing(left: DualPoint, right: DualPoint) -> LineCrossing:
+    """Find where the lines that bound the dual from both ends of a bracket cross.
 
     The line of an end is (1 - t) f_0 + t f_1 with its values; the dual, which is concave, lies
-    below both. Both are NaN if the lines do not cross.
+    below both.
     """
     slope = left.f1 - left.f0
     slope_decrease = slope - (right.f1 - right.f0)
     t = (right.f0 - left.f0) / slope_decrease if slope_decrease > 0 else np.nan
-    return t, left.f0 + t * slope
+    return LineCrossing(t, height=left.f0 + t * slope)
