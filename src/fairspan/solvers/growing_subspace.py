@@ -165,13 +165,31 @@ def _bound_mixtures(problem: Problem, solution: Certificate) -> list[FloatArray]
 
 
 class _SubspaceSearch:
-    """Search for one problem."""
+    """Search for the solution of a problem within a growing subspace W.
+
+    Parameters
+    ----------
+    problem : Problem
+        Problem in all features.
+    solver : Solver
+        Solver of the problem projected onto W.
+    tol : float
+        Relative gap to reach.
+    random_state : object
+        Passed to the solver.
+
+    Attributes
+    ----------
+    n_eigenproblems : int
+        Number of eigenproblems solved so far.
+    optima_missing : float
+        Bound on the part that W misses of the d largest eigenvalues of any group, summed.
+    """
 
     def __init__(
         self, problem: Problem, solver: Solver, tol: float, random_state: RandomSource
     ) -> None:
         self.problem = problem
-        # Solver of the problem projected onto the search subspace W.
         self.solver = solver
         self.tol = tol
         self.random_state = random_state
@@ -224,17 +242,19 @@ class _SubspaceSearch:
             # of the bound: the last one.
             mixtures = optima_mixtures + _bound_mixtures(reduction.problem, solution)
             goal = self._missing_sum_tol(reduction.problem, solution, mixtures[-1])
+            is_closed = solution.status == Status.OPTIMAL
+            # Only without matrices: refine a closed solution by any gain. Rounds count towards the
+            # maximum once W misses no mixture, so that nothing else is left to do.
+            is_refining = (
+                is_closed and not self.is_dense and n_refined < _LIMITS.max_refining_rounds
+            )
+            if is_refining and not self._misses_any(space, mixtures, goal):
+                n_refined += 1
             # If the gap within W is closed, only the leading eigenvectors are needed: no columns.
             residuals = space.basis[:, :0]
-            is_closed = solution.status == Status.OPTIMAL
             if not (is_closed and self.is_dense):
-                min_gain = _LIMITS.safety_factor * goal
-                # Only without matrices: refine a closed solution by any gain. Rounds count towards
-                # the maximum once W misses no mixture, so that nothing else is left to do.
-                if is_closed and n_refined < _LIMITS.max_refining_rounds:
-                    min_gain = 0.0
-                    n_refined += not self._misses_any(space, mixtures, goal)
                 coordinates = Projector(solution.components).basis
+                min_gain = 0.0 if is_refining else _LIMITS.safety_factor * goal
                 residuals = space.residual_directions(solution.weights, coordinates, min_gain)
             expanded = self._expand(space, mixtures, goal, residuals)
             # Nothing relevant is missing: proven with matrices, estimated without.
@@ -464,22 +484,16 @@ class _SubspaceSearch:
             The second moments are matrices, and it cannot be proven that little is missing.
         """
         target = _LIMITS.safety_factor * goal
-        projected = [space.project_on_ritz_vectors(weights) for weights in mixtures]
-        estimates = [
-            (mixture.missing_sum_estimate(self.n_components), mixture.weights)
-            for mixture in projected
-        ]
+        estimates: list[tuple[float, FloatArray]] = []
+        for weights in mixtures:
+            mixture = space.project_on_ritz_vectors(weights)
+            estimates.append((mixture.missing_sum_estimate(self.n_components), mixture.weights))
         insufficient = [(missing, weights) for missing, weights in estimates if missing > target]
         insufficient.sort(key=lambda pair: -pair[0])
-        columns = []
-        for missing, weights in insufficient[: _LIMITS.max_new_mixtures]:
-            if self.is_dense and missing <= _LIMITS.max_residual_ratio * target:
-                columns.append(space.ritz_residuals(weights)[:, : self.n_components])
-                continue
-            # Far more accurate than W, but no more than the goal requires.
-            sum_tol = max(_LIMITS.initial_mixture_tol * missing, target / 4)
-            # Warm-started with what W contains of the eigenvectors.
-            columns.append(self._find_leading(weights, sum_tol, space.ritz_vectors(weights)))
+        columns = [
+            self._columns_for(space, weights, missing, target)
+            for missing, weights in insufficient[: _LIMITS.max_new_mixtures]
+        ]
         expanded = space.expand(np.hstack([residuals, *columns]))
         # The same object if the columns add nothing.
         if expanded is not space:
@@ -499,6 +513,29 @@ class _SubspaceSearch:
         columns = self._estimate_missing_sums(space, mixtures, goal)
         no_columns = space.basis[:, :0]  # The list may be empty.
         return space.expand(np.hstack([no_columns, *columns]))
+
+    def _columns_for(
+        self, space: SearchSubspace, weights: FloatArray, missing: float, target: float
+    ) -> FloatArray:
+        """Columns (p, m) by which to extend W so that it misses less of a mixture.
+
+        Parameters
+        ----------
+        space : SearchSubspace
+            W.
+        weights : (k,) array
+            Weights of the mixture.
+        missing : float
+            Estimate of what W misses of the sum of its d largest eigenvalues.
+        target : float
+            What W may miss.
+        """
+        if self.is_dense and missing <= _LIMITS.max_residual_ratio * target:
+            return space.ritz_residuals(weights)[:, : self.n_components]
+        # Far more accurate than W, but no more than the goal requires.
+        sum_tol = max(_LIMITS.initial_mixture_tol * missing, target / 4)
+        # Warm-started with what W contains of the eigenvectors.
+        return self._find_leading(weights, sum_tol, space.ritz_vectors(weights))
 
     def _estimate_missing_sums(
         self, space: SearchSubspace, mixtures: list[FloatArray], goal: float = 0.0
@@ -615,31 +652,47 @@ class _SubspaceSearch:
         is_optimal = certificate.status == Status.OPTIMAL
         if self.is_dense and not is_open_in_subspace and not is_optimal:
             raise SubspaceInsufficient
-        is_proven = self.is_dense or not is_optimal
-        # The objective is as uncertain as the groups' optima it is measured against.
-        optima_uncertainty = self.optima_missing if problem.criterion.uses_excess_loss else 0.0
-        # Bounds in the trace hold within W: limit them to the one in all features.
-        max_bound = certificate.lower_bound
-        trace = [
-            replace(point, lower_bound=min(point.lower_bound, max_bound))
-            for point in solution.trace
-        ]
+        return self._with_uncertain_optima(certificate, solution)
+
+    def _with_uncertain_optima(
+        self, certificate: Certificate, solution: Certificate
+    ) -> Certificate:
+        """Return a certificate in all features that allows for inexact optima of the groups.
+
+        The objective is as uncertain as the groups' optima that it is measured against. Without
+        matrices, an optimal solution is reported as estimated.
+
+        Parameters
+        ----------
+        certificate : Certificate
+            Certificate in all features, whose resolution is that of exact optima.
+        solution : Certificate
+            Solution within W, whose run is reported.
+        """
+        uses_excess_loss = self.problem.criterion.uses_excess_loss
+        optima_uncertainty = self.optima_missing if uses_excess_loss else 0.0
         resolution = certificate.resolution + optima_uncertainty
         # A tolerance that was raised to the resolution follows it.
         absolute_tol = certificate.absolute_tol
         if absolute_tol == certificate.resolution:
             absolute_tol = resolution
+        is_proven = self.is_dense or certificate.status != Status.OPTIMAL
         assessment = replace(
             certificate.assessment,
             absolute_tol=absolute_tol,
             resolution=resolution,
             status=certificate.status if is_proven else Status.ESTIMATED,
         )
-        eigensolver = Eigensolver.PROJECTED if self.is_dense else Eigensolver.MATRIX_FREE
+        # Bounds in the trace hold within W: limit them to the one in all features.
+        max_bound = certificate.lower_bound
+        trace = [
+            replace(point, lower_bound=min(point.lower_bound, max_bound))
+            for point in solution.trace
+        ]
         run = RunRecord(
             solver=solution.solver,
             n_eigenproblems=self.n_eigenproblems,
             trace=tuple(trace),
-            eigensolver=eigensolver,
+            eigensolver=Eigensolver.PROJECTED if self.is_dense else Eigensolver.MATRIX_FREE,
         )
         return replace(certificate, assessment=assessment, run=run)

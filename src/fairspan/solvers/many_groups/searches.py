@@ -247,17 +247,7 @@ class PiecewiseSearch(PrimalDualSearch):
         self.relaxation = relaxation
         # Half of the gap is left for the descent. The value decreases on the way, and the target
         # gap with it, so the gap reached may be too large for the new target: solve again.
-        relaxation_target = 0.0
-        for _ in range(_LIMITS.max_relaxation_runs):
-            point = Iterate.from_basis(problem, relaxation.best_subspace.basis)
-            target = self.target_gap_at(point)
-            gap = relaxation.gap
-            if gap <= target / 2:
-                break
-            relaxation_target = _LIMITS.relaxation_target_fraction * target
-            relaxation.solve(relaxation_target)
-            if relaxation.gap == gap:
-                break
+        relaxation_target = self._solve_relaxation(relaxation)
         self.n_eigenproblems = relaxation.n_eigenproblems
         self.update_lower_bound(relaxation.lower_bound, relaxation.weights)
         basis = relaxation.best_subspace.basis
@@ -280,6 +270,24 @@ class PiecewiseSearch(PrimalDualSearch):
             self.descend_from_all(spread, exhaustive=True)
         # The soft basis if it is better than all descents and the problem allows its columns.
         return self.select_basis(soft)
+
+    def _solve_relaxation(self, relaxation: Relaxation) -> float:
+        """Solve the relaxation up to half of the target gap; return the gap that it aimed for.
+
+        The result is zero if its first bound is close enough.
+        """
+        relaxation_target = 0.0
+        for _ in range(_LIMITS.max_relaxation_runs):
+            point = Iterate.from_basis(self.problem, relaxation.best_subspace.basis)
+            target = self.target_gap_at(point)
+            gap = relaxation.gap
+            if gap <= target / 2:
+                break
+            relaxation_target = _LIMITS.relaxation_target_fraction * target
+            relaxation.solve(relaxation_target)
+            if relaxation.gap == gap:
+                break
+        return relaxation_target
 
     @cached_property
     def _leading_span(self) -> LeadingSpan | None:

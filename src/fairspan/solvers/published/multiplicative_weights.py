@@ -147,15 +147,7 @@ class MultiplicativeWeights(Solver):
         """
         pieces = problem.pieces
         assert pieces is not None  # the supported criteria are all piecewise linear
-        # Range of each piece over all subspaces, the unit of the step size. Losses and errors range
-        # from zero to their value for a subspace that keeps nothing, where errors are the traces.
-        # The other pieces, minus the variance kept, range over their coefficients times the traces.
-        traces = problem.second_moments.traces
-        value_range = pieces.coefficients @ traces
-        if problem.criterion.is_nonnegative:
-            value_range = pieces.piece_values(traces)
-        # All zero if the rows do not vary, in which case all values are zero too.
-        inverse_scale = 1 / float(value_range.max()) if value_range.max() > 0 else 0.0
+        inverse_scale = _inverse_scale(problem, pieces)
         step_sizes = _AUTO_STEP_SIZES if self.step_size == "auto" else (float(self.step_size),)
         # Rounded up.
         rounds_per_step_size = -(-self.max_iter // len(step_sizes))
@@ -167,31 +159,36 @@ class MultiplicativeWeights(Solver):
                 eta = step_sizes[len(runs)] * inverse_scale
                 runs.append(_WeightUpdateRun(problem, pieces, eta, initial_log_weights))
             runs[-1].step()
-            best_run = min(runs, key=lambda run: run.upper)
-            best_bound_run = max(runs, key=lambda run: run.lower)
+            best_run = min(runs, key=lambda run: run.upper_bound)
+            best_bound_run = max(runs, key=lambda run: run.lower_bound)
             initial_log_weights = best_bound_run.bound_log_weights
-            trace.append(TracePoint(n + 1, best_bound_run.lower, best_run.upper))
-            gap = best_run.upper - best_bound_run.lower
+            trace.append(TracePoint(n + 1, best_bound_run.lower_bound, best_run.upper_bound))
+            gap = best_run.upper_bound - best_bound_run.lower_bound
             if gap <= target_gap(problem, best_run.best_errors, tol):
                 break
-        average_projector = best_run.projector_sum / best_run.n_rounds
-        values, vectors = np.linalg.eigh(average_projector)
-        # The average projector if extra dimensions are allowed (its value is infinite otherwise)
-        # and it is better; else descend from its leading eigenvectors, the last and the best
-        # subspace.
-        basis = soft_basis(values, vectors, problem.n_components)
-        if best_run.average_value >= best_run.best_value:
-            further_starts = [best_run.last_basis, best_run.best_basis]
-            basis = best_local_descent(problem, basis, further_starts)
         return certify(
             problem,
-            basis,
+            best_run.solution(),
             best_bound_run.bound_weights,
             tol=tol,
             n_eigenproblems=n + 1,
             trace=trace,
             solver=self.name,
         )
+
+
+def _inverse_scale(problem: Problem, pieces: AffinePieces) -> float:
+    """One over the largest range of a piece over all subspaces, the unit of the step size.
+
+    Losses and errors range from zero to their value for a subspace that keeps nothing, where errors
+    are the traces. Other pieces, minus the variance kept, range over their coefficients times the
+    traces. Zero if the rows do not vary, in which case all values are zero too.
+    """
+    traces = problem.second_moments.traces
+    value_range = pieces.coefficients @ traces
+    if problem.criterion.is_nonnegative:
+        value_range = pieces.piece_values(traces)
+    return 1 / float(value_range.max()) if value_range.max() > 0 else 0.0
 
 
 class _WeightUpdateRun:
@@ -211,7 +208,7 @@ class _WeightUpdateRun:
     ----------
     n_rounds : int
         Number of rounds so far.
-    lower : float
+    lower_bound : float
         Best dual value, proven by `bound_weights`, whose logarithms are `bound_log_weights`.
     best_value : float
         Best value of a subspace, `best_basis`, with errors `best_errors`.
@@ -232,7 +229,7 @@ class _WeightUpdateRun:
         self.projector_sum = np.zeros((problem.n_features, problem.n_features))
         self.n_rounds = 0
         # Best lower bound so far, best value of a subspace, and value of the average projector.
-        self.lower = -np.inf
+        self.lower_bound = -np.inf
         self.best_value = np.inf
         self.average_value = np.inf
         # Placeholders until the first round: group weights and logarithms of piece weights with the
@@ -244,9 +241,22 @@ class _WeightUpdateRun:
         self.last_basis = np.empty(0)
 
     @property
-    def upper(self) -> float:
+    def upper_bound(self) -> float:
         """Best value so far."""
         return min(self.best_value, self.average_value)
+
+    def solution(self) -> FloatArray:
+        """Return a basis, (p, d), or a soft basis, (p, r), of the best solution.
+
+        It is the average projector if extra dimensions are allowed (its value is infinite
+        otherwise) and it is better. Otherwise a descent starts from its leading eigenvectors, from
+        the last and from the best subspace.
+        """
+        values, vectors = np.linalg.eigh(self.projector_sum / self.n_rounds)
+        average = soft_basis(values, vectors, self.problem.n_components)
+        if self.average_value < self.best_value:
+            return average
+        return best_local_descent(self.problem, average, [self.last_basis, self.best_basis])
 
     def step(self) -> None:
         """Perform one round: solve for the current weights, record results, update the weights.
@@ -267,8 +277,8 @@ class _WeightUpdateRun:
         self.projector_sum += self.last_basis @ self.last_basis.T
         self.error_sum += errors
         dual_value = float(multipliers @ values)
-        if dual_value > self.lower:
-            self.lower = dual_value
+        if dual_value > self.lower_bound:
+            self.lower_bound = dual_value
             self.bound_weights = weights
             self.bound_log_weights = self.log_weights
         if values.max() < self.best_value:
