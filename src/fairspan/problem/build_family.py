@@ -61,24 +61,17 @@ def build_problem_family(
     """
     scaled_moments = moments.in_units(feature_scale)
     # Row coordinates rotate the features, which a restriction may not allow.
-    allows_rotation = restriction is None or restriction.is_rotation_equivariant
     coordinates: RowSpace | None = None
-    rounding = RoundingBudget()
-    problem_moments: Moments
-    if allows_rotation:
+    if restriction is None or restriction.is_rotation_equivariant:
         coordinates = scaled_moments.reduce_to_row_space(n_components, center)
-    if coordinates is not None:
-        # Few rows span a low-dimensional space, in whose coordinates the problem is small. They are
-        # inexact: axes are not quite orthonormal, and rows lie slightly outside their span.
-        rounding = RoundingBudget(
-            orthogonality_defect=coordinates.orthogonality_defect,
-            span_residuals=coordinates.span_residuals(),
-        )
-        problem_moments = coordinates.coordinate_moments
-        center_point = coordinates.point
-    else:
+    problem_moments: Moments
+    if coordinates is None:
         problem_moments = scaled_moments.in_features()
         center_point = scaled_moments.center_point(center)
+    else:
+        # Few rows span a low-dimensional space, in whose coordinates the problem is small.
+        problem_moments = coordinates.coordinate_moments
+        center_point = coordinates.point
     if second_moments is None:
         second_moments = problem_moments.second_moments_about(center_point)
     # About the origin, rows also vary along their common mean.
@@ -91,7 +84,10 @@ def build_problem_family(
         n_components=int(n_components) if isinstance(n_components, numbers.Integral) else 1,
         criterion=criterion,
         allow_extra=allow_extra,
-        rounding=replace(rounding, row_rank=_row_rank(moments, second_moments, max_rank)),
+        rounding=replace(
+            _coordinate_rounding(coordinates),
+            row_rank=_row_rank(moments, second_moments, max_rank),
+        ),
         weight_exponent=moments.weight_exponent,  # weights are in units of 2**weight_exponent
     )
     if restriction is not None:
@@ -102,6 +98,20 @@ def build_problem_family(
                 restriction, coordinates, problem.n_components
             )
     return ProblemFamily(problem, restriction, problem_moments, center_point, coordinates)
+
+
+def _coordinate_rounding(coordinates: RowSpace | None) -> RoundingBudget:
+    """Return the rounding budget of row coordinates, or of features if there are none.
+
+    Row coordinates are inexact: axes are not quite orthonormal, and rows lie slightly outside their
+    span.
+    """
+    if coordinates is None:
+        return RoundingBudget()
+    return RoundingBudget(
+        orthogonality_defect=coordinates.orthogonality_defect,
+        span_residuals=coordinates.span_residuals(),
+    )
 
 
 def _row_rank(moments: Moments, second_moments: SecondMoments, max_rank: int) -> RowRank:

@@ -22,10 +22,50 @@ from fairspan.problem.oblique import ObliqueShift, oblique_shift
 from fairspan.problem.problem import Embedding, Problem
 from fairspan.problem.reduction import Reduction, restricted_rounding
 from fairspan.problem.restrictions.restriction import AllowedDirections, Restriction
+from fairspan.problem.rounding_budget import RoundingBudget
 from fairspan.typing import FloatArray
 
 # Directions are few if they are at most this fraction (1 / n) of all.
 _FEW_DIRECTIONS_DIVISOR = 20
+
+
+@dataclass(frozen=True, eq=False)
+class _DirectionSplit:
+    """All directions, split into those that a restriction forbids and those that it allows.
+
+    Attributes
+    ----------
+    forbidden : (p, r) array
+        Orthonormal basis of the forbidden directions.
+    allowed : AllowedDirections
+        With an orthonormal basis Q of the allowed directions.
+    covariances : (k, m, m) array
+        Q'C_gQ, the covariance of each group in the allowed directions.
+    """
+
+    forbidden: FloatArray
+    allowed: AllowedDirections
+    covariances: FloatArray
+
+
+@dataclass(frozen=True, eq=False)
+class _FixedErrors:
+    """Errors in the forbidden directions, which every allowed subspace leaves out.
+
+    Attributes
+    ----------
+    by_group : (k,) array
+        Error of each group, less the common part.
+    common : float
+        Error that all groups share. It is split off where it only adds a constant to the objective,
+        since it would hide digits of small errors.
+    rounding : (k,) array
+        Rounding error bound of their sum.
+    """
+
+    by_group: FloatArray
+    common: float
+    rounding: FloatArray
 
 
 @dataclass(frozen=True, eq=False)
@@ -106,10 +146,10 @@ class ProblemFamily:
         of the means that the restriction compares (`constrained_means`), which need not be those
         about which errors are measured (`_mean_offsets`), or of the covariances.
         """
-        forbidden, allowed, covariances = self._split_directions(
-            restriction, unrestricted.n_components
-        )
-        axes = allowed.axes
+        split = self._split_directions(restriction, unrestricted.n_components)
+        forbidden = split.forbidden
+        covariances = split.covariances
+        axes = split.allowed.axes
         if axes is None:  # all directions are allowed
             limit = restriction.limit(self.constrained_means.means, covariances)
             return Reduction(replace(unrestricted, limit=limit))
@@ -121,46 +161,78 @@ class ProblemFamily:
             axes = _complement_of(np.hstack([forbidden, required]))
             covariances = np.array([axes.T @ matrix @ axes for matrix in self._covariances])
         limit = restriction.limit(self.constrained_means.means @ axes, covariances)
-        fixed_errors, common_error, fixed_rounding = self._fixed_errors(unrestricted, forbidden)
-        # Assembled from covariances and means along the axes: the second moments of all directions
-        # also contain means far apart, whose rounding error would remain after projecting. A limit
-        # may keep a reference to the covariances, which are then copied before they are updated.
+        # A limit may keep a reference to the covariances, which are then copied before an update.
         matrices = np.ascontiguousarray(covariances) if limit is None else covariances.copy()
-        for matrix, offset in zip(matrices, self._mean_offsets @ axes, strict=True):
-            # Updated in place: the matrix is C-ordered, and a separate outer product is slower.
-            blas.dger(1.0, offset, offset, a=matrix.T, overwrite_a=1)
+        self._add_mean_offsets(matrices, axes)
+        fixed_errors = self._fixed_errors(unrestricted, forbidden)
         dense_moments = unrestricted.dense_moments
-        offset_rounding = np.abs(axes.T) @ dense_moments.offset_rounding_error
         second_moments = DenseSecondMoments(
             matrices,
-            excluded_variances=fixed_errors,
-            offset_rounding_error=offset_rounding,
+            excluded_variances=fixed_errors.by_group,
+            offset_rounding_error=np.abs(axes.T) @ dense_moments.offset_rounding_error,
             uncertainty=dense_moments.uncertainty,
         )
-        rounding = unrestricted.rounding.within(
-            second_moments,
-            n_forbidden=forbidden.shape[1] - allowed.n_constant + n_required,
-            is_full=unrestricted.n_features - forbidden.shape[1] <= unrestricted.n_components,
-        )
-        selection_change: FloatArray | float = 0.0
-        if not allowed.is_resolved or allowed.neighbors.size:
-            selection_change = allowed.largest_change(self._covariances, self._mean_offsets)
         # Directions that every solution contains leave fewer components to choose.
         remaining = replace(unrestricted, n_components=unrestricted.n_components - n_required)
         problem = remaining.along(
             axes,
             second_moments=second_moments,
-            embedding=Embedding(unrestricted, axes, fixed_errors, common_error),
+            embedding=Embedding(unrestricted, axes, fixed_errors.by_group, fixed_errors.common),
             limit=limit,
-            # With the rounding errors of the fixed errors, and of the variances along the axes.
-            rounding=replace(
-                rounding,
-                fixed_errors=fixed_rounding,
-                inner_variances=EPS * ENTRY_TERMS * self.moments.variances.sum(axis=1),
-                selection_change=selection_change,
+            rounding=self._projected_rounding(
+                unrestricted, second_moments, split, n_required, fixed_errors.rounding
             ),
         )
         return Reduction(problem, axes, required=required)
+
+    def _add_mean_offsets(self, covariances: FloatArray, axes: FloatArray) -> None:
+        """Turn covariances along (p, m) axes into second moments about the center, in place.
+
+        The second moments of all directions also contain means far apart, whose rounding error
+        would remain after projecting.
+        """
+        for matrix, offset in zip(covariances, self._mean_offsets @ axes, strict=True):
+            # The matrix is C-ordered, and a separate outer product is slower.
+            blas.dger(1.0, offset, offset, a=matrix.T, overwrite_a=1)
+
+    def _projected_rounding(
+        self,
+        unrestricted: Problem,
+        second_moments: DenseSecondMoments,
+        split: _DirectionSplit,
+        n_required: int,
+        fixed_rounding: FloatArray,
+    ) -> RoundingBudget:
+        """Return the rounding budget in coordinates along the allowed directions.
+
+        Parameters
+        ----------
+        unrestricted : Problem
+        second_moments : DenseSecondMoments
+            Second moments in these coordinates.
+        split : _DirectionSplit
+            Forbidden and allowed directions.
+        n_required : int
+            Number of directions that every solution contains.
+        fixed_rounding : (k,) array
+            Rounding errors of the errors in the forbidden directions.
+        """
+        allowed = split.allowed
+        n_forbidden = split.forbidden.shape[1]
+        rounding = unrestricted.rounding.within(
+            second_moments,
+            n_forbidden=n_forbidden - allowed.n_constant + n_required,
+            is_full=unrestricted.n_features - n_forbidden <= unrestricted.n_components,
+        )
+        selection_change: FloatArray | float = 0.0
+        if not allowed.is_resolved or allowed.neighbors.size:
+            selection_change = allowed.largest_change(self._covariances, self._mean_offsets)
+        return replace(
+            rounding,
+            fixed_errors=fixed_rounding,
+            inner_variances=EPS * ENTRY_TERMS * self.moments.variances.sum(axis=1),
+            selection_change=selection_change,
+        )
 
     @property
     def max_components(self) -> int:
@@ -239,34 +311,11 @@ class ProblemFamily:
         check_enough_directions(n_components, len(columns), columns.shape[1])
         return np.linalg.qr(columns)[0]
 
-    def _split_directions(
-        self, restriction: Restriction, n_components: int
-    ) -> tuple[FloatArray, AllowedDirections, FloatArray]:
-        """Split all directions into those that the restriction forbids and those that it allows.
-
-        Returns
-        -------
-        forbidden : (p, r) array
-            Orthonormal basis of the forbidden directions.
-        allowed : AllowedDirections
-            With an orthonormal basis Q of the allowed directions.
-        covariances : (k, m, m) array
-            Q'C_gQ, the covariance of each group in the allowed directions.
-        """
-        p = self.constrained_means.means.shape[1]
+    def _split_directions(self, restriction: Restriction, n_components: int) -> _DirectionSplit:
+        """Split all directions into those that the restriction forbids and those that it allows."""
         if restriction.forbids_mean_differences_only:
-            forbidden = self._forbidden_basis(n_components)
-            complement = OrthogonalComplement.from_differences(
-                self.constrained_means.difference_directions
-            )
-            basis = complement.basis
-            # If few directions are forbidden, Q is applied as a product of as many reflections,
-            # which is faster than two products with Q.
-            if forbidden.shape[1] <= p // _FEW_DIRECTIONS_DIVISOR:
-                covariances = complement.compress(self._scatters, scales=1 / self.moments.weights)
-            else:
-                covariances = np.array([basis.T @ matrix @ basis for matrix in self._covariances])
-            return forbidden, AllowedDirections.exact(basis, p), covariances
+            return self._split_by_mean_differences(n_components)
+        p = self.constrained_means.means.shape[1]
         defect = None if self.coordinates is None else self.template.rounding.orthogonality_defect
         allowed = restriction.select_directions(
             self.constrained_means.means,
@@ -277,11 +326,26 @@ class ProblemFamily:
         axes = allowed.axes
         if axes is None:
             no_directions = np.empty((p, 0))
-            return no_directions, allowed, self._covariances
+            return _DirectionSplit(no_directions, allowed, self._covariances)
         # The columns of a complete QR factor after those that span the axes are orthogonal to them.
         forbidden = np.linalg.qr(axes, mode="complete")[0][:, axes.shape[1] :]
         covariances = np.array([axes.T @ matrix @ axes for matrix in self._covariances])
-        return forbidden, allowed, covariances
+        return _DirectionSplit(forbidden, allowed, covariances)
+
+    def _split_by_mean_differences(self, n_components: int) -> _DirectionSplit:
+        """Split all directions into those along which the means differ, and their complement."""
+        differences = self.constrained_means.difference_directions
+        forbidden = self._forbidden_basis(n_components)
+        complement = OrthogonalComplement.from_differences(differences)
+        basis = complement.basis
+        p = len(differences)
+        # If few directions are forbidden, Q is applied as a product of as many reflections, which
+        # is faster than two products with Q.
+        if forbidden.shape[1] <= p // _FEW_DIRECTIONS_DIVISOR:
+            covariances = complement.compress(self._scatters, scales=1 / self.moments.weights)
+        else:
+            covariances = np.array([basis.T @ matrix @ basis for matrix in self._covariances])
+        return _DirectionSplit(forbidden, AllowedDirections.exact(basis, p), covariances)
 
     @property
     def _rank_within_groups(self) -> int:
@@ -356,27 +420,8 @@ class ProblemFamily:
             "that group",
         )
 
-    def _fixed_errors(
-        self, unrestricted: Problem, forbidden: FloatArray
-    ) -> tuple[FloatArray, float, FloatArray]:
-        """Errors in the forbidden directions, which every allowed subspace leaves out.
-
-        Parameters
-        ----------
-        unrestricted : Problem
-        forbidden : (p, r) array
-            Orthonormal basis of these directions.
-
-        Returns
-        -------
-        fixed_errors : (k,) array
-            Error of each group, less the common part.
-        common_error : float
-            Error that all groups share. It is split off where it only adds a constant to the
-            objective, since it would hide digits of small errors.
-        rounding : (k,) array
-            Rounding error bound of their sum.
-        """
+    def _fixed_errors(self, unrestricted: Problem, forbidden: FloatArray) -> _FixedErrors:
+        """Compute the errors in the forbidden directions, of which (p, r) are an orthonormal basis."""
         scatters = np.array([np.vdot(forbidden, scatter @ forbidden) for scatter in self._scatters])
         # Errors are about a center, from which the group means differ by the offsets.
         mean_parts = ((self._mean_offsets @ forbidden) ** 2).sum(axis=1)
@@ -391,7 +436,7 @@ class ProblemFamily:
             + offset_rounding**2
             + EPS * ENTRY_TERMS * total_fixed
         )
-        return fixed_errors, common_error, rounding
+        return _FixedErrors(fixed_errors, common_error, rounding)
 
 
 def _complement_of(directions: FloatArray) -> FloatArray:

@@ -107,15 +107,15 @@ class ConstrainedMeans:
         tolerance = restriction.max_mean_distance
         if tolerance == 0 and self._clearly_agree(columns):
             return
-        observed = self._observed_differences(columns)
+        along = self._differences_along(columns)
         # Each difference is allowed to be a small part of the standard deviation or, where rows do
         # not vary, the rounding error of a zero difference.
-        allowed = np.maximum(_MAX_MEAN_DIFFERENCE * observed.deviations, observed.rounding)
+        allowed = np.maximum(_MAX_MEAN_DIFFERENCE * along.deviations, along.rounding)
         # Without a tolerance, each component and pair of means is compared by itself.
-        excess = observed.differences
+        excess = along.differences
         if tolerance > 0:
             # The tolerance limits the length of each difference over all components.
-            distances = np.linalg.norm(observed.differences, axis=1, keepdims=True)
+            distances = np.linalg.norm(along.differences, axis=1, keepdims=True)
             excess = np.maximum(distances - tolerance, 0.0)
             # The excess belongs to no single component: compare it with the smallest deviation.
             min_deviation = float(np.sqrt(self._pooled_variances(columns).min()))
@@ -123,7 +123,7 @@ class ConstrainedMeans:
         if (excess <= allowed).all():
             return
         with np.errstate(divide="ignore"):
-            ratios = np.broadcast_to(excess / observed.deviations, observed.differences.shape)
+            ratios = np.broadcast_to(excess / along.deviations, along.differences.shape)
         pair, component = np.unravel_index(int(np.argmax(ratios)), ratios.shape)
         where = "some column"  # row coordinates are no columns of the table
         if self.coordinates is None:
@@ -136,7 +136,7 @@ class ConstrainedMeans:
         """Whether a coarse bound shows that constrained means are equal along (p, d) columns.
 
         The largest difference of all, with its rounding error, is compared with the smallest
-        variance. Where this returns False, :meth:`_observed_differences` decides, at more cost.
+        variance. Where this returns False, :meth:`_differences_along` decides, at more cost.
         """
         first, second = self._pairs.T
         variances = self._reference_variances(columns)
@@ -156,7 +156,7 @@ class ConstrainedMeans:
         # Twice, since half of the variance may be rounding error.
         return bool(2 * bound**2 <= _MAX_MEAN_DIFFERENCE**2 * variances.min(initial=np.inf))
 
-    def _observed_differences(self, columns: FloatArray) -> MeanDifferences:
+    def _differences_along(self, columns: FloatArray) -> MeanDifferences:
         """Differences of the constrained means along each of (p, d) columns, pair by pair.
 
         Constrained means are those that the restriction requires to be equal. Each difference comes
@@ -169,9 +169,8 @@ class ConstrainedMeans:
         # differences, so that the products cancel.
         exact = np.abs(differences.astype(np.longdouble) @ columns.astype(np.longdouble))
         # A mean is rounded relative to the numbers of which it is computed.
-        magnitudes = self._pair_magnitudes
         squares = columns**2
-        mean_rounding = EPS / 2 * np.sqrt(magnitudes**2 @ squares)
+        mean_rounding = EPS / 2 * np.sqrt(self._pair_magnitudes**2 @ squares)
         if self.orthogonality_defect:
             # Inexact row coordinates change a product of two vectors relative to their lengths.
             lengths = np.linalg.norm(differences, axis=1)[:, None] * np.sqrt(squares.sum(axis=0))
@@ -190,25 +189,38 @@ class ConstrainedMeans:
             # Where the smaller of the two is rounding error, compare with the rows of all groups,
             # which may vary although those of the pair do not.
             variances, is_constant = self._with_pooled_variances(columns, variances, is_constant)
-            # Entries of a column are rounded relative to themselves (first term) and relative to
-            # its length (second term).
-            squared_magnitudes = magnitudes**2 + pair_variances
-            squared_rounding = squared_magnitudes @ squares
-            squared_rounding += squared_magnitudes.sum(axis=1)[:, None] * squares.sum(axis=0)
-            # A transformation of the rows adds up several.
-            rounding[is_constant] = (
-                EPS * TRANSFORMATION_TERMS * np.sqrt(squared_rounding[is_constant])
-            )
-            if (deviation := self._total_deviation) > 0:
-                # Numbers may be so large that all variance is rounding error. Even then, a
-                # difference must be a small part of the total deviation.
-                rounding = np.minimum(rounding, _MAX_MEAN_DIFFERENCE * deviation)
+            rounding = self._zero_difference_rounding(squares, is_constant)
         # Each difference at its largest, which its rounding error allows.
         return MeanDifferences(
             differences=np.asarray(exact, dtype=np.float64) + mean_rounding,
             deviations=np.where(is_constant, 0.0, np.sqrt(variances)),
             rounding=rounding,
         )
+
+    def _zero_difference_rounding(self, squares: FloatArray, is_constant: BoolArray) -> FloatArray:
+        """Return the rounding error of a zero difference along each column, shape (m, d).
+
+        Parameters
+        ----------
+        squares : (p, d) array
+            Squared entries of the columns.
+        is_constant : (m, d) array of bool
+            Where rows do not vary along the column; zero elsewhere.
+        """
+        # Entries of a column are rounded relative to themselves (first term) and relative to its
+        # length (second term).
+        squared_magnitudes = self._pair_magnitudes**2 + self._pair_variances
+        squared_rounding = squared_magnitudes @ squares
+        squared_rounding += squared_magnitudes.sum(axis=1)[:, None] * squares.sum(axis=0)
+        rounding = np.zeros_like(squared_rounding)
+        # A transformation of the rows adds up several.
+        rounding[is_constant] = EPS * TRANSFORMATION_TERMS * np.sqrt(squared_rounding[is_constant])
+        deviation = self._total_deviation
+        if deviation > 0:
+            # Numbers may be so large that all variance is rounding error. Even then, a difference
+            # must be a small part of the total deviation.
+            rounding = np.minimum(rounding, _MAX_MEAN_DIFFERENCE * deviation)
+        return rounding
 
     def _reference_variances(self, columns: FloatArray) -> FloatArray:
         """Variances with which differences along (p, d) columns are compared, shape (m, d)."""
