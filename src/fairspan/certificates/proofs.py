@@ -7,7 +7,7 @@ criterion and restriction, so that anyone can recompute the bound from second mo
 from abc import abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import ClassVar, Generic, TypeVar, cast
+from typing import ClassVar, Generic, NamedTuple, TypeVar, cast
 
 import numpy as np
 
@@ -34,6 +34,57 @@ _SMALL_LIMIT_RATIO = 1e-4
 # Largest number of supporting lines in a proof, each of which costs an eigenproblem; fits use up to
 # about 410.
 MAX_LINES = 1000
+
+
+class ProvenGap(NamedTuple):
+    """Objective at a basis minus its lower bound.
+
+    Attributes
+    ----------
+    value : float
+        The gap, rounding allowance included.
+    rounding : float
+        Part of the gap that allows for rounding errors of the bound.
+    """
+
+    value: float
+    rounding: float
+
+
+class ProvenBound(NamedTuple):
+    """Lower bound on the objective of every subspace.
+
+    Attributes
+    ----------
+    value : float
+        The bound, from which the rounding allowance has been subtracted.
+    rounding : float
+        Rounding allowance.
+    """
+
+    value: float
+    rounding: float
+
+
+class PenaltyTerm(NamedTuple):
+    """Matrix of a limit in the mixture that proves a bound.
+
+    Every subspace V within the limit has weight tr(V'BV) of at most some constant.
+
+    Attributes
+    ----------
+    matrix : (p, p) array
+        B, symmetric.
+    weight : float
+        Weight mu of the matrix, a multiplier.
+    slackness : float
+        Constant less the value at the basis in question: the complementary slackness, nonnegative
+        if the basis is feasible.
+    """
+
+    matrix: FloatArray
+    weight: float
+    slackness: float
 
 
 @dataclass(frozen=True, eq=False)
@@ -73,12 +124,15 @@ class Proof:
         letters at the end require a square matrix.
         """
         numbers = np.atleast_1d(getattr(self, name))
-        fits = numbers.ndim == len(axes)
-        for axis, length in zip(axes, numbers.shape, strict=False):
-            fits = fits and (not axis.isdecimal() or int(axis) == length)
-        is_square = axes[-1] not in axes[:-1] or numbers.shape[-1:] == numbers.shape[-2:-1]
+        has_shape = numbers.ndim == len(axes) and all(
+            not axis.isdecimal() or int(axis) == length
+            for axis, length in zip(axes, numbers.shape, strict=False)
+        )
+        must_be_square = axes[-1] in axes[:-1]
+        is_square = numbers.shape[-1:] == numbers.shape[-2:-1]
+        fits = has_shape and (is_square or not must_be_square)
         are_numbers = numbers.dtype.kind in "fiu" and numbers.size > 0
-        if not (fits and is_square and are_numbers and np.isfinite(numbers).all()):
+        if not (fits and are_numbers and np.isfinite(numbers).all()):
             raise InvalidInput(
                 f"The {name} of a proof have shape {numbers.shape} or are not finite",
                 f"Allowed: finite numbers of shape ({', '.join(axes)})",
@@ -93,8 +147,8 @@ class Proof:
         """Return the proof in other coordinates, given axes of shape (m, r)."""
         return self
 
-    def gap(self, problem: Problem, basis: FloatArray, errors: FloatArray) -> tuple[float, float]:
-        """Objective at a basis minus the lower bound, and how much of that is rounding allowance.
+    def gap(self, problem: Problem, basis: FloatArray, errors: FloatArray) -> ProvenGap:
+        """Return the objective at a basis minus the lower bound.
 
         Parameters
         ----------
@@ -112,12 +166,10 @@ class Proof:
             # If the errors do not quite satisfy the constraint, such as equality, the objective may
             # lie below the bound for errors that do; this difference counts as a gap.
             gap = abs(gap)
-        return gap, bound_rounding
+        return ProvenGap(gap, bound_rounding)
 
-    def lower_bound(
-        self, problem: Problem, basis: FloatArray, errors: FloatArray
-    ) -> tuple[float, float]:
-        """Lower bound on the objective of every subspace, and the rounding allowance taken off it.
+    def lower_bound(self, problem: Problem, basis: FloatArray, errors: FloatArray) -> ProvenBound:
+        """Return a lower bound on the objective of every subspace.
 
         For weights w of the groups with second moments S_g, and the errors e of any subspace, w.e
         is, by Ky Fan, at least the sum of the p - d smallest eigenvalues of sum_g w_g S_g plus w
@@ -137,7 +189,8 @@ class Proof:
             problem.second_moments, weights, errors
         )
         bound = criterion.lower_bound(weighted_error - rounding, weights, problem)
-        return bound, criterion.lower_bound(weighted_error, weights, problem) - bound
+        unrounded_bound = criterion.lower_bound(weighted_error, weights, problem)
+        return ProvenBound(bound, unrounded_bound - bound)
 
 
 @dataclass(frozen=True, eq=False)
@@ -179,10 +232,8 @@ class SupportingLinesProof(Proof):
         is_concave = isinstance(problem.criterion, ConcaveScoresCriterion)
         return super().applies_to(problem) and is_concave and problem.n_groups == 2
 
-    def lower_bound(
-        self, problem: Problem, basis: FloatArray, errors: FloatArray
-    ) -> tuple[float, float]:
-        """Lower bound on the objective of every subspace, and the rounding allowance in it.
+    def lower_bound(self, problem: Problem, basis: FloatArray, errors: FloatArray) -> ProvenBound:
+        """Return a lower bound on the objective of every subspace.
 
         For the weights w of each line, the errors e of every subspace have w.e of at least an
         offset: the sum of the p - d smallest eigenvalues of the mixture with these weights, plus w
@@ -193,18 +244,8 @@ class SupportingLinesProof(Proof):
         second_moments = problem.dense_moments
         criterion = problem.criterion
         value = criterion.value(errors, problem)
-        # Lines prove the same at any length; products of subnormal weights would be wrong.
-        scaled = scale_to_one(self.lines)
-        # Duplicate lines prove nothing new.
-        lines = np.unique(scaled, axis=0)
-        sums = [second_moments.smallest_eigenvalue_sum(w, problem.n_components) for w in lines]
-        offsets = np.array([eigenvalue_sum.value for eigenvalue_sum in sums])
-        offsets = offsets + lines @ second_moments.excluded_variances
-        offset_rounding = np.array([eigenvalue_sum.rounding_error for eigenvalue_sum in sums])
-        offset_rounding += [
-            problem.rounding.bound_rounding(problem.second_moments, w, errors) for w in lines
-        ]
-
+        supporting = _SupportingLines.from_weights(self.lines, problem, errors)
+        lines = supporting.normals
         # Larger errors need not be searched: no error exceeds its group's trace, and where an error
         # exceeds value / q_g, with the group's proportion q_g, the criterion, which is at least the
         # sum of q_g e_g, exceeds the value. Both limits are doubled as a margin.
@@ -224,11 +265,49 @@ class SupportingLinesProof(Proof):
         # precision could lose, so the lines are moved outwards by a margin. Without a restriction
         # no margin is added: square roots of errors near zero would amplify it.
         margin_errors = np.where(second_moments.excluded_variances > 0, upper_errors, 0.0)
-        offsets = offsets - CLIPPING_ROUNDING * (np.abs(lines) @ margin_errors)
-        bound = polygon_bound(offsets - offset_rounding)
+        offsets = supporting.offsets - CLIPPING_ROUNDING * (np.abs(lines) @ margin_errors)
+        bound = polygon_bound(offsets - supporting.offset_rounding)
         # The tolerance of the bound, and what the rounding errors of the lines cost.
         rounding = value * POLYGON_TOL + max(polygon_bound(offsets) - bound, 0.0)
-        return bound, rounding
+        return ProvenBound(bound, rounding)
+
+
+@dataclass(frozen=True, eq=False)
+class _SupportingLines:
+    """Lines w.e >= b beyond which the errors e of every subspace lie.
+
+    Attributes
+    ----------
+    normals : (m, 2) array
+        w.
+    offsets, offset_rounding : (m,) arrays
+        b, and bounds on its rounding errors.
+    """
+
+    normals: FloatArray
+    offsets: FloatArray
+    offset_rounding: FloatArray
+
+    @classmethod
+    def from_weights(
+        cls, weights: FloatArray, problem: Problem, errors: FloatArray
+    ) -> "_SupportingLines":
+        """Compute the offsets of lines with (m, 2) weights; duplicate lines are left out.
+
+        The (2,) `errors` of a subspace only scale the rounding errors.
+        """
+        second_moments = problem.dense_moments
+        # Lines prove the same at any length; products of subnormal weights would be wrong.
+        scaled = scale_to_one(weights)
+        lines = np.unique(scaled, axis=0)
+        sums = [second_moments.smallest_eigenvalue_sum(w, problem.n_components) for w in lines]
+        offsets = np.array([eigenvalue_sum.value for eigenvalue_sum in sums])
+        offsets = offsets + lines @ second_moments.excluded_variances
+        offset_rounding = np.array([eigenvalue_sum.rounding_error for eigenvalue_sum in sums])
+        offset_rounding += [
+            problem.rounding.bound_rounding(problem.second_moments, w, errors) for w in lines
+        ]
+        return cls(lines, offsets, offset_rounding)
 
 
 Limit = TypeVar("Limit", bound=ParityLimit)
@@ -245,19 +324,15 @@ class _LimitProof(Proof, Generic[Limit]):
         return super().applies_to(problem) and isinstance(problem.limit, self.limit_type)
 
     @abstractmethod
-    def limit_terms(self, limit: Limit, basis: FloatArray) -> tuple[FloatArray, float, float]:
-        """Penalty matrix B, its weight mu, and the complementary slackness at a basis V.
+    def penalty_term(self, limit: Limit, basis: FloatArray) -> PenaltyTerm:
+        """Return the penalty matrix of the limit, with its slackness at a (p, d) basis."""
 
-        Every subspace within the limit has mu tr(V'BV) at most some constant, and the slackness is
-        that constant less the value at the given basis: nonnegative if the basis is feasible.
-        """
-
-    def gap(self, problem: Problem, basis: FloatArray, errors: FloatArray) -> tuple[float, float]:
-        """Total error at a basis minus its lower bound, and the rounding allowance in that.
+    def gap(self, problem: Problem, basis: FloatArray, errors: FloatArray) -> ProvenGap:
+        """Return the total error at a basis minus its lower bound.
 
         The bound holds for every subspace within the limit, the tolerance of the restriction on the
         difference of two groups' means or covariances. With the penalty matrix B and its weight mu
-        from :meth:`limit_terms`, the proof is about the mixture M = sum_g q_g S_g - mu B, with q_g
+        from :meth:`penalty_term`, the proof is about the mixture M = sum_g q_g S_g - mu B, with q_g
         the groups' proportions. With U the orthogonal complement of the basis V, the gap is the
         excess of tr(U'MU) over the sum of the p - d smallest eigenvalues of M, plus the
         complementary slackness: how far mu tr(V'BV) is below an upper bound on it that holds within
@@ -265,14 +340,14 @@ class _LimitProof(Proof, Generic[Limit]):
         """
         limit = problem.limit
         assert limit is not None
-        matrix, weight, slackness = self.limit_terms(cast(Limit, limit), basis)
+        penalty = self.penalty_term(cast(Limit, limit), basis)
         # The matrix, scaled to a largest entry of one, enters the mixture like the second moment of
         # a further group.
-        scale = float(np.abs(matrix).max())
+        scale = float(np.abs(penalty.matrix).max())
         if scale == 0:
             scale = 1.0
-        stacked = np.concatenate([problem.dense_moments.matrices, matrix[None] / scale])
-        weights = np.append(problem.proportions, -weight * scale)
+        stacked = np.concatenate([problem.dense_moments.matrices, penalty.matrix[None] / scale])
+        weights = np.append(problem.proportions, -penalty.weight * scale)
         eigenvalue_sum = smallest_eigenvalue_sum(stacked, weights, problem.n_components)
         inner_errors = DenseSecondMoments(stacked).inner_errors(basis)
         excess = float(weights @ inner_errors) - eigenvalue_sum.value
@@ -282,15 +357,15 @@ class _LimitProof(Proof, Generic[Limit]):
         # A feasible subspace may exceed the limit by rounding error, so that its total error is
         # smaller than that of any subspace strictly within it. The slackness is then negative: this
         # rounding error, amplified by the multipliers. It counts as rounding.
-        amplified_excess = max(-slackness, 0.0) if is_feasible(limit, basis) else 0.0
-        return excess + rounding + slackness, rounding + amplified_excess
+        amplified_excess = max(-penalty.slackness, 0.0) if is_feasible(limit, basis) else 0.0
+        return ProvenGap(
+            value=excess + rounding + penalty.slackness, rounding=rounding + amplified_excess
+        )
 
-    def lower_bound(
-        self, problem: Problem, basis: FloatArray, errors: FloatArray
-    ) -> tuple[float, float]:
+    def lower_bound(self, problem: Problem, basis: FloatArray, errors: FloatArray) -> ProvenBound:
         """Return the value minus the gap, without subtracting large numbers."""
-        gap, rounding = self.gap(problem, basis, errors)
-        return problem.criterion.value(errors, problem) - gap, rounding
+        gap = self.gap(problem, basis, errors)
+        return ProvenBound(problem.criterion.value(errors, problem) - gap.value, gap.rounding)
 
 
 @dataclass(frozen=True, eq=False)
@@ -322,27 +397,29 @@ class MeanDistanceProof(_LimitProof[MeanDistanceLimit]):
         super().check()
         _check_one_number(self.multiplier)
 
-    def gap(self, problem: Problem, basis: FloatArray, errors: FloatArray) -> tuple[float, float]:
-        """Smaller of two gaps: from the multiplier and, if the limit is small, without it.
-
-        The second gap needs no multiplier. With S the pooled second moment, u the unit vector along
-        the difference of the means, P = I - uu', and s the limit divided by the length of that
-        difference, every basis V within the limit has |V'u| <= s. Then tr(V'SV) is at most the sum
-        of the d largest eigenvalues of PSP, plus 2 s |PSu| + s^2 u'Su.
-
-        Returns
-        -------
-        tuple of two floats
-            Total error at the basis minus the lower bound, and the rounding allowance in that.
-        """
+    def gap(self, problem: Problem, basis: FloatArray, errors: FloatArray) -> ProvenGap:
+        """Return the smaller of two gaps, with the multiplier and, for a small limit, without."""
         limit = cast(MeanDistanceLimit, problem.limit)
-        second_moments = problem.dense_moments
         multiplier_gap = super().gap(problem, basis, errors)
         length = float(np.linalg.norm(limit.difference))
         is_small = limit.tolerance <= _SMALL_LIMIT_RATIO * length
         # With d = p there is only one subspace, for which the first gap is zero.
         if not is_small or problem.n_components == len(basis):
             return multiplier_gap
+        return min(multiplier_gap, self._gap_without_multiplier(problem, limit, basis))
+
+    def _gap_without_multiplier(
+        self, problem: Problem, limit: MeanDistanceLimit, basis: FloatArray
+    ) -> ProvenGap:
+        """Return the gap of a bound that needs no multiplier, for a small limit.
+
+        With S the pooled second moment, u the unit vector along the difference of the means,
+        P = I - uu', and s the limit divided by the length of that difference, every basis V within
+        the limit has |V'u| <= s. Then tr(V'SV) is at most the sum of the d largest eigenvalues of
+        PSP, plus 2 s |PSu| + s^2 u'Su.
+        """
+        second_moments = problem.dense_moments
+        length = float(np.linalg.norm(limit.difference))
         fraction = limit.tolerance / length
         unit = limit.difference / length
         pooled = np.tensordot(problem.proportions, second_moments.matrices, axes=1)
@@ -360,16 +437,14 @@ class MeanDistanceProof(_LimitProof[MeanDistanceLimit]):
         rounding = eigenvalue_sum.rounding_error + CLIPPING_ROUNDING * float(np.trace(pooled))
         total_error = float(problem.proportions @ second_moments.inner_errors(basis))
         excess = total_error - eigenvalue_sum.value - unit_variance
-        return min(multiplier_gap, (excess + limit_allowance + rounding, rounding))
+        return ProvenGap(value=excess + limit_allowance + rounding, rounding=rounding)
 
-    def limit_terms(
-        self, limit: MeanDistanceLimit, basis: FloatArray
-    ) -> tuple[FloatArray, float, float]:
+    def penalty_term(self, limit: MeanDistanceLimit, basis: FloatArray) -> PenaltyTerm:
         """Return ff', mu and the slackness mu (delta^2 - |V'f|^2)."""
         multiplier = max(float(np.ravel(self.multiplier)[0]), 0.0)
         squared_distance = float(np.sum((limit.difference @ basis) ** 2))
         slackness = multiplier * (limit.tolerance**2 - squared_distance)
-        return np.outer(limit.difference, limit.difference), multiplier, slackness
+        return PenaltyTerm(np.outer(limit.difference, limit.difference), multiplier, slackness)
 
 
 @dataclass(frozen=True, eq=False)
@@ -409,9 +484,7 @@ class CovarianceDifferenceProof(_LimitProof[CovarianceDifferenceLimit]):
         """Return the proof with the multipliers in other coordinates."""
         return replace(self, multipliers=axes @ self.multipliers @ axes.T)
 
-    def limit_terms(
-        self, limit: CovarianceDifferenceLimit, basis: FloatArray
-    ) -> tuple[FloatArray, float, float]:
+    def penalty_term(self, limit: CovarianceDifferenceLimit, basis: FloatArray) -> PenaltyTerm:
         """Return the penalty matrix B = sum_i M_i Z_i M_i, its weight one, and the slackness.
 
         Z_1 and Z_2 are the multipliers. With D the difference of the two covariances, phi_i is the
@@ -429,7 +502,8 @@ class CovarianceDifferenceProof(_LimitProof[CovarianceDifferenceLimit]):
             multiplier = positive_part(matrix)
             penalty += root @ multiplier @ root
             constant += (phi + limit.tolerance) * float(np.trace(multiplier))
-        return penalty, 1.0, constant - float(np.vdot(basis, penalty @ basis))
+        slackness = constant - float(np.vdot(basis, penalty @ basis))
+        return PenaltyTerm(penalty, 1.0, slackness)
 
 
 @dataclass(frozen=True, eq=False)
@@ -458,9 +532,7 @@ class CovarianceTraceProof(_LimitProof[CovarianceDifferenceLimit]):
         super().check()
         _check_one_number(self.multiplier)
 
-    def limit_terms(
-        self, limit: CovarianceDifferenceLimit, basis: FloatArray
-    ) -> tuple[FloatArray, float, float]:
+    def penalty_term(self, limit: CovarianceDifferenceLimit, basis: FloatArray) -> PenaltyTerm:
         """Return the difference D of the covariances, shifted, its weight nu, and the slackness.
 
         nu is the multiplier. A basis V of d columns within the limit tau has |tr(V'DV)| <= d tau,
@@ -475,7 +547,7 @@ class CovarianceTraceProof(_LimitProof[CovarianceDifferenceLimit]):
         slackness = (
             abs(multiplier) * basis.shape[1] * limit.tolerance - multiplier * trace_difference
         )
-        return shifted, multiplier, slackness
+        return PenaltyTerm(shifted, multiplier, slackness)
 
 
 def _check_one_number(multiplier: float | FloatArray) -> None:

@@ -47,11 +47,7 @@ def check_claims_supported(certificate: Certificate, problem: Problem, tol: floa
     """
     proof = certificate.proof
     if proof is None:
-        if certificate.status != Status.OPEN_GAP or certificate.lower_bound > -math.inf:
-            raise _unsupported(
-                f"the status is {str(certificate.status)!r} and the lower bound "
-                f"{certificate.lower_bound:.9g}, without a proof"
-            )
+        _check_claims_without_proof(certificate)
         return
     if type(proof) not in PROOF_KINDS.values() or not proof.applies_to(problem):
         raise _unsupported(f"the proof, a {type(proof).__name__}, is not one of this problem")
@@ -62,7 +58,6 @@ def check_claims_supported(certificate: Certificate, problem: Problem, tol: floa
             f"the components have {components.shape[1]} columns, and the problem has "
             f"{problem.n_features} features"
         )
-
     recomputed = evaluate_solution(
         problem,
         Projector(components).basis,
@@ -70,6 +65,20 @@ def check_claims_supported(certificate: Certificate, problem: Problem, tol: floa
         tol=tol,
         tolerance_factor=_TOLERANCE_FACTOR,
     )
+    _compare_with_recomputed(certificate, recomputed, tol)
+
+
+def _check_claims_without_proof(certificate: Certificate) -> None:
+    """Check that a certificate without a proof has an open gap, and no lower bound."""
+    if certificate.status != Status.OPEN_GAP or certificate.lower_bound > -math.inf:
+        raise _unsupported(
+            f"the status is {str(certificate.status)!r} and the lower bound "
+            f"{certificate.lower_bound:.9g}, without a proof"
+        )
+
+
+def _compare_with_recomputed(certificate: Certificate, recomputed: Certificate, tol: float) -> None:
+    """Check that the claims of a certificate are no better than recomputed from its proof."""
     rounding = recomputed.resolution + AGREEMENT_TOL * recomputed.scale
     # Written so that NaN is not accepted.
     if not abs(certificate.objective - recomputed.objective) <= rounding:

@@ -421,7 +421,7 @@ class ProblemFamily:
         )
 
     def _fixed_errors(self, unrestricted: Problem, forbidden: FloatArray) -> _FixedErrors:
-        """Compute the errors in the forbidden directions, of which (p, r) are an orthonormal basis."""
+        """Compute the errors in forbidden directions with a (p, r) orthonormal basis."""
         scatters = np.array([np.vdot(forbidden, scatter @ forbidden) for scatter in self._scatters])
         # Errors are about a center, from which the group means differ by the offsets.
         mean_parts = ((self._mean_offsets @ forbidden) ** 2).sum(axis=1)

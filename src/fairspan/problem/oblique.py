@@ -28,7 +28,7 @@ class ObliqueShift:
     Attributes
     ----------
     forbidden : (p, m) array
-        F; its columns are orthonormal in units of the features' spread.
+        F; its columns are orthonormal in units of the features' standard deviations.
     matrix : (p, p) array
         I - P.
     shifted_second_moment : (p, p) array
@@ -111,43 +111,43 @@ def oblique_shift(pooled: FloatArray, forbidden: FloatArray) -> ObliqueShift:
     (1, 1.5)
     """
     # Standardize the features, so that columns of large numbers do not swamp the others.
-    spread = np.sqrt(np.maximum(np.diag(pooled), 0.0))
-    spread = np.where(spread > 0, spread, 1.0)[:, None]
-    values, vectors = np.linalg.eigh(pooled / spread / spread.T)
-    factor, whitening, forbidden_basis, axes = _whitened_factors(
-        values, vectors, forbidden / spread, ZERO_EIGENVALUE
-    )
+    deviations = np.sqrt(np.maximum(np.diag(pooled), 0.0))
+    units = np.where(deviations > 0, deviations, 1.0)[:, None]
+    values, vectors = np.linalg.eigh(pooled / units / units.T)
+    whitened = _whiten(values, vectors, forbidden / units, ZERO_EIGENVALUE)
+    factor = whitened.factor
+    axes = whitened.forbidden_axes
+    basis = whitened.forbidden_basis
     # With A the factor (S = A A'), W its left inverse and Z the axes, an orthonormal basis of WF:
     # P = A Z Z' W, P S = (A Z)(A Z)' and N = B B' with B = A - A Z Z'.
     removed_factor = factor @ axes
-    oblique_projection = removed_factor @ (axes.T @ whitening)
-    shift_matrix = spread * (np.eye(len(pooled)) - oblique_projection) / spread.T
+    oblique_projection = removed_factor @ (axes.T @ whitened.whitening)
+    shift_matrix = units * (np.eye(len(pooled)) - oblique_projection) / units.T
     # Remove F a second time: P may be large, and its rounding error leaves a part of F.
-    shift_matrix -= (shift_matrix @ (spread * forbidden_basis)) @ (forbidden_basis / spread).T
-    kept_factor = spread * (factor - removed_factor @ axes.T)
-    removed_factor = spread * removed_factor
+    shift_matrix -= (shift_matrix @ (units * basis)) @ (basis / units).T
+    remaining_factor = units * (factor - removed_factor @ axes.T)
+    removed_factor = units * removed_factor
     variance_lost = float(np.vdot(removed_factor, removed_factor))
     # P is sensitive to S where the rows hardly vary: a rounding error E of the standardized second
     # moment changes tr N by up to ||E|| times the sum of squares below, with ||E|| taken as EPS / 4
     # times the largest eigenvalue. (In experiments, fits of rows and of moments differed by at most
-    # a twelfth of `rounding`.) Directions whose variance is below the cut-off may be real:
-    # `rank_uncertainty` is the effect of including them.
-    min_ratio = EPS * len(pooled)
-    full_factor, _, _, full_axes = _whitened_factors(values, vectors, forbidden / spread, min_ratio)
-    full_variance_lost = float(np.sum((spread * (full_factor @ full_axes)) ** 2))
-    rank_uncertainty = abs(variance_lost - full_variance_lost)
-    rounding = EPS / 4 * float(values[-1]) * float(np.sum((spread * oblique_projection) ** 2))
+    # a twelfth of `rounding`.)
+    rounding = EPS / 4 * float(values[-1]) * float(np.sum((units * oblique_projection) ** 2))
+    # Directions whose variance is below the cut-off may be real: allow for including them.
+    uncut = _whiten(values, vectors, forbidden / units, min_eigenvalue_ratio=EPS * len(pooled))
+    uncut_variance_lost = float(np.sum((units * (uncut.factor @ uncut.forbidden_axes)) ** 2))
+    rank_uncertainty = abs(variance_lost - uncut_variance_lost)
     return ObliqueShift(
-        forbidden=spread * forbidden_basis,
+        forbidden=units * basis,
         matrix=shift_matrix,
-        shifted_second_moment=kept_factor @ kept_factor.T,
+        shifted_second_moment=remaining_factor @ remaining_factor.T,
         variance_lost=variance_lost,
         rank=factor.shape[1] - axes.shape[1],
         rounding=rounding + rank_uncertainty,
     )
 
 
-class WhitenedFactors(NamedTuple):
+class _WhitenedFactors(NamedTuple):
     """Factors of a standardized second moment S, and the forbidden directions in its metric.
 
     Attributes
@@ -168,9 +168,9 @@ class WhitenedFactors(NamedTuple):
     forbidden_axes: FloatArray
 
 
-def _whitened_factors(
+def _whiten(
     values: FloatArray, vectors: FloatArray, forbidden: FloatArray, min_eigenvalue_ratio: float
-) -> WhitenedFactors:
+) -> _WhitenedFactors:
     """Factor a second moment S = A A', and whiten the forbidden directions F with A.
 
     Only the eigenvalues of S above a fraction of the largest are used. The forbidden axes span the
@@ -187,8 +187,7 @@ def _whitened_factors(
 
     Returns
     -------
-    WhitenedFactors
-        A, its left inverse (which whitens), an orthonormal basis of F, and the forbidden axes.
+    _WhitenedFactors
     """
     varies = values > min_eigenvalue_ratio * max(float(values[-1]), 0.0)
     values = values[varies]
@@ -200,6 +199,6 @@ def _whitened_factors(
     axes, singular_values, _ = np.linalg.svd(whitening @ forbidden_basis, full_matrices=False)
     # Directions that depend on others within the span add no axis.
     cutoff = RANK_TOL * singular_values.max(initial=0.0)
-    return WhitenedFactors(
+    return _WhitenedFactors(
         factor, whitening, forbidden_basis, forbidden_axes=axes[:, singular_values > cutoff]
     )
