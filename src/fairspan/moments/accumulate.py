@@ -76,6 +76,10 @@ _MIN_SHARED_UNIT_RATIO = 2.0**-400
 # Largest number of entries buffered from a stream, so that matrices are updated less often.
 _MAX_BUFFERED_ENTRIES = 2**23
 
+# Codes of rows that enter no moments: those of zero weight, and incomplete ones.
+_ZERO_WEIGHT_CODE = -1
+_INCOMPLETE_CODE = -2
+
 HOST_BACKEND = ArrayBackend(numpy_namespace, "cpu")
 # Divisors of weights: one power of two for all, or one for each code.
 Units = float | FloatArray
@@ -84,7 +88,13 @@ Units = float | FloatArray
 class CodedBlock(NamedTuple):
     """Consecutive rows as arrays of one package.
 
-    A code is -1 for a row of zero weight and -2 for an incomplete row.
+    Attributes
+    ----------
+    values : (r, p) array
+    codes : (r,) array of int
+        Code of each row: of its group, or of its group and fold. Negative codes mark rows of zero
+        weight (`_ZERO_WEIGHT_CODE`) and incomplete rows (`_INCOMPLETE_CODE`).
+    weights : (r,) array or None
     """
 
     values: Any
@@ -92,8 +102,36 @@ class CodedBlock(NamedTuple):
     weights: Any | None
 
 
+class _CodeRows(NamedTuple):
+    """Rows of a block that have the same code.
+
+    Attributes
+    ----------
+    code : int
+    rows : (r, p) array
+    weights : (r,) array or None
+    is_copy : bool
+        Whether the rows may be modified; otherwise they are those of the block.
+    """
+
+    code: int
+    rows: Any
+    weights: Any | None
+    is_copy: bool
+
+
 class SpanResult(NamedTuple):
-    """Moments by code, the number of dropped rows, and whether all values are finite."""
+    """Moments of a span, or of several blocks.
+
+    Attributes
+    ----------
+    sums : dict of int to RunningMoments
+        Moments by code.
+    n_dropped : int
+        Number of incomplete rows.
+    is_finite : bool
+        Whether all values are finite.
+    """
 
     sums: "dict[int, RunningMoments]"
     n_dropped: int
@@ -142,18 +180,18 @@ def accumulate_rows(rows: RowSource, limit: GroupLimit, folds: Folds | None = No
     InvalidInput
         Invalid rows, or too many groups.
     """
-    total = _Accumulator(rows, limit, folds)
+    accumulator = _Accumulator(rows, limit, folds)
     # Numeric arrays allow random access; object arrays are converted block by block.
     is_numeric = not isinstance(rows, ArrayRows) or rows.array.dtype.kind in "fiub"
     with np.errstate(over="ignore", invalid="ignore"):  # detected when the moments are checked
         if isinstance(rows, InMemoryRows) and rows.groups is not None and is_numeric:
-            _accumulate_in_memory(total, rows)
+            _accumulate_in_memory(accumulator, rows)
         else:
             # Products of few features are limited by memory, and faster with one BLAS thread.
             with single_thread_if_small(rows.n_features):
-                _accumulate_stream(total, rows)
-        lost_groups = total.lost_groups  # before stack() consumes the sums
-        return GroupSums(total.stack_by_fold(), total.n_dropped, lost_groups)
+                _accumulate_stream(accumulator, rows)
+        lost_groups = accumulator.lost_groups  # before the sums are consumed
+        return GroupSums(accumulator.stack_by_fold(), accumulator.n_dropped, lost_groups)
 
 
 class _Accumulator:
@@ -210,7 +248,7 @@ class _Accumulator:
         labels = [self.encoder.labels[code] for code in codes]
         return set(map(without_last_attribute, labels) if self._has_classes else labels)
 
-    def drop(self, block: RowBlock) -> None:
+    def record_dropped_rows(self, block: RowBlock) -> None:
         """Count the dropped rows of a block, and collect their groups."""
         self.n_dropped += block.n_dropped
         if block.dropped_rows is not None and self.folds is None:
@@ -225,29 +263,30 @@ class _Accumulator:
     def encode(self, rows: RowBlock | InMemoryRows, *, drop_incomplete: bool = False) -> IndexArray:
         """Return the codes of consecutive rows, and count their groups and rows.
 
-        A code is -1 for a row of zero weight, and -2 for a row without a label if
-        `drop_incomplete`; otherwise it is the group's number, combined with the fold's if any.
+        Codes are those of :class:`CodedBlock`. If `drop_incomplete`, a row without a label counts
+        as incomplete.
         """
         groups = rows.finest_groups
         assert groups is not None
         if drop_incomplete:
             is_labeled = ~rows.missing_label_mask
-            codes = np.full(len(groups), -2)
+            codes = np.full(len(groups), _INCOMPLETE_CODE)
             codes[is_labeled] = self.encoder.encode(groups[is_labeled], rows.first_row)
         else:
             codes = self.encoder.encode(groups, rows.first_row)
         if rows.weights is not None:
-            codes = np.where((rows.weights == 0) & (codes >= 0), -1, codes)
-        counts = np.bincount(codes + 2)[2:]
+            codes = np.where((rows.weights == 0) & (codes >= 0), _ZERO_WEIGHT_CODE, codes)
+        # Codes from the smallest one on, of which the negative ones are left out.
+        counts = np.bincount(codes - _INCOMPLETE_CODE)[-_INCOMPLETE_CODE:]
         self.group_codes.update(np.flatnonzero(counts).tolist())
         self.n_weighted_rows += int(counts.sum())
         if self.folds is None:
             return codes
         # Rows to drop may lack a cluster; every other row needs one.
-        kept = np.flatnonzero(codes > -2)
-        clusters = select_rows(rows.clusters, kept)
+        labeled = np.flatnonzero(codes != _INCOMPLETE_CODE)
+        clusters = select_rows(rows.clusters, labeled)
         folds = np.zeros(len(codes), dtype=np.intp)
-        folds[kept] = self.folds.assign(rows.positions[kept], clusters, self._row_offset)
+        folds[labeled] = self.folds.assign(rows.positions[labeled], clusters, self._row_offset)
         return np.where(codes < 0, codes, codes * self.n_folds + folds)
 
     def encode_categories(self, categories: Sequence[RawLabel]) -> IndexArray:
@@ -274,7 +313,8 @@ class _Accumulator:
         self.n_dropped += n_dropped
         for code, moments in sums.items():
             unit = units if isinstance(units, float) else float(units[code])
-            merge_into(self._sums, code, moments if unit == 1 else moments.multiply_weights(unit))
+            scaled = moments if unit == 1 else moments.multiply_weights(unit)
+            merge_into(self._sums, code, scaled)
 
     def stack_by_fold(self) -> tuple[StackedMoments, ...]:
         """Stack the moments of all groups in each fold, consuming them."""
@@ -285,38 +325,41 @@ class _Accumulator:
         return tuple(stack_by_label(by_label, self.n_features) for by_label in by_fold)
 
 
-def _accumulate_in_memory(total: _Accumulator, rows: Any) -> None:
+def _accumulate_in_memory(accumulator: _Accumulator, rows: Any) -> None:
     """Accumulate rows that can be read again from any position.
 
     They are split into spans of consecutive rows, which are summed in parallel threads and added to
-    `total` in order.
+    the accumulator in order.
     """
-    p = rows.n_features
-    spans = _plan_spans(rows, total.n_folds)
+    spans = _plan_spans(rows, accumulator.n_folds)
     # Spans run in parallel, so the first error need not be that of the first invalid row: on any
     # error the rows are read again in order.
     try:
-        reader = _BlockReader(total, rows)
+        reader = _BlockReader(accumulator, rows)
+        n_codes = accumulator.n_codes
 
         def sum_span(span: tuple[int, int]) -> SpanResult:
-            return _sum_by_code(reader.backend, partial(reader.read, *span), total.n_codes)
+            return _sum_by_code(reader.backend, partial(reader.read, *span), n_codes)
 
         # A span has a matrix for each code. With many codes, one span at a time saves memory.
-        n_parallel = _MAX_HELD_SPANS if total.n_codes <= _MAX_GROUPS_IN_SPANS else 1
+        n_parallel = _MAX_HELD_SPANS if n_codes <= _MAX_GROUPS_IN_SPANS else 1
         # A single small span finishes before a second thread would start.
-        with single_thread_if_small(p) if len(spans) == 1 else nullcontext():
+        with single_thread_if_small(rows.n_features) if len(spans) == 1 else nullcontext():
             for first in range(0, len(spans), n_parallel):
                 for result in map_in_threads(sum_span, spans[first : first + n_parallel]):
-                    total.add(result.sums, result.n_dropped, reader.units)
+                    accumulator.add(result.sums, result.n_dropped, reader.units)
                     if not result.is_finite:  # some row has NaN or infinity
-                        _raise_first_error(total, rows)
+                        _raise_first_error(accumulator, rows)
     except InvalidInput:
-        _raise_first_error(total, rows)
+        _raise_first_error(accumulator, rows)
         raise
 
 
 def _plan_spans(rows: Any, n_folds: int) -> list[tuple[int, int]]:
-    """Split the rows into spans, the last of which may be longer by half."""
+    """Split the rows into spans, each from a first row up to but not including another.
+
+    The last span may be longer than the others by half.
+    """
     n = rows.n_rows
     # Spans run in parallel threads; with many features BLAS is multithreaded instead. With folds a
     # span has as many rows of each code as without.
@@ -324,12 +367,14 @@ def _plan_spans(rows: Any, n_folds: int) -> list[tuple[int, int]]:
         size = n
     else:
         size = max(_SPAN_ENTRIES // rows.n_features, 1) * n_folds
-    return list(pairwise([*range(0, max(n - size // 2, 1), size), n]))
+    # A remainder of at most half a span belongs to the span before it.
+    starts = range(0, max(n - size // 2, 1), size)
+    return list(pairwise([*starts, n]))
 
 
-def _raise_first_error(total: _Accumulator, rows: RowSource) -> None:
+def _raise_first_error(accumulator: _Accumulator, rows: RowSource) -> None:
     """Read the rows again in order, to raise the error of the first invalid one."""
-    checker = _Accumulator(rows, total.limit, total.folds)
+    checker = _Accumulator(rows, accumulator.limit, accumulator.folds)
     # Both reading a block and encoding its labels raise.
     for block in rows.blocks():
         checker.encode(replace(block, weights=None))
@@ -373,8 +418,10 @@ class _BlockReader:
         Divisors of the weights.
     """
 
-    def __init__(self, total: _Accumulator, rows: Any) -> None:
-        """Encode the labels of all rows, count their groups in `total`, and check the number.
+    def __init__(self, accumulator: _Accumulator, rows: Any) -> None:
+        """Encode the labels of all rows, count their groups, and check the number.
+
+        The accumulator keeps the codes of the groups, and counts them.
 
         Raises
         ------
@@ -386,42 +433,40 @@ class _BlockReader:
         self._weights = rows.weights
         self.backend = rows.backend if isinstance(rows, DeviceRows) else HOST_BACKEND
         self.units: Units = 1.0  # stays 1 without weights
-        self._codes = self._encode(total)
-        total.check()
+        self._codes = self._encode(accumulator)
+        accumulator.check()
         if isinstance(rows, DeviceRows):
             self._rows_per_block = max(rows.block_entries // rows.n_features, MIN_BLOCK_ROWS)
         else:
-            n_codes = len(total.group_codes) * total.n_folds
+            n_codes = len(accumulator.group_codes) * accumulator.n_folds
             self._rows_per_block = _rows_per_block(rows.n_features, n_codes)
 
-    def _encode(self, total: _Accumulator) -> Any:
-        """Return the codes of all rows on the backend's device, and count their groups in `total`.
+    def _encode(self, accumulator: _Accumulator) -> Any:
+        """Return the codes of all rows on the backend's device, and count their groups.
 
         Weights are moved to the device as well, divided by a power of two (`units`) so that their
         products with squares of features neither overflow nor underflow.
         """
         rows = self._rows
         # Otherwise the code of a row depends on more than its label.
-        labels_suffice = rows.weights is None and total.folds is None and not self._drops_incomplete
+        has_folds = accumulator.folds is not None
+        labels_suffice = rows.weights is None and not has_folds and not self._drops_incomplete
         labels = rows.groups
         if labels_suffice and isinstance(labels, DeviceLabels) and not rows.has_classes:
             # The labels stay on the device; only their few distinct values, the categories, are
             # encoded here. Every row counts, since there are no weights and no rows to drop.
-            category_codes = total.encode_categories(labels.categories)
-            total.n_weighted_rows = rows.n_rows
+            category_codes = accumulator.encode_categories(labels.categories)
+            accumulator.n_weighted_rows = rows.n_rows
             return self.backend.xp.take(self.backend.to_device(category_codes), labels.device_codes)
-        codes = total.encode(rows, drop_incomplete=self._drops_incomplete)
+        codes = accumulator.encode(rows, drop_incomplete=self._drops_incomplete)
         if rows.weights is not None:
-            self.units = _weight_units(rows.weights, codes, total.n_codes)
+            self.units = _weight_units(rows.weights, codes, accumulator.n_codes)
             in_units = _divide_by_units(rows.weights, self.units, codes)
             self._weights = self.backend.to_device(in_units)
         return self.backend.to_device(codes)
 
     def read(self, start: int, stop: int) -> Iterator[CodedBlock]:
-        """Iterate over the blocks of a range of rows, with codes as in :class:`CodedBlock`.
-
-        If incomplete rows are dropped, they get the code -2, for which no moments are summed.
-        """
+        """Iterate over the blocks of a range of rows."""
         xp = self.backend.xp
         for first in range(start, stop, self._rows_per_block):
             block = slice(first, min(first + self._rows_per_block, stop))
@@ -429,7 +474,7 @@ class _BlockReader:
             codes = self._codes[block]
             if self._drops_incomplete:
                 is_incomplete = xp.any(xp.isnan(values), axis=1)
-                codes = xp.where(is_incomplete, xp.full_like(codes, -2), codes)
+                codes = xp.where(is_incomplete, xp.full_like(codes, _INCOMPLETE_CODE), codes)
             weights = None if self._weights is None else self._weights[block]
             yield CodedBlock(values, codes, weights)
 
@@ -448,7 +493,7 @@ def _rows_per_block(n_features: int, n_codes: int) -> int:
     return max(_BLOCK_ENTRIES // n_features, min(preferred, max_rows), MIN_BLOCK_ROWS)
 
 
-def _accumulate_stream(total: _Accumulator, rows: RowSource) -> None:
+def _accumulate_stream(accumulator: _Accumulator, rows: RowSource) -> None:
     """Accumulate blocks of rows that can be read only once.
 
     Blocks are buffered: with few rows at a time, updating the p x p matrices of the groups would
@@ -461,32 +506,33 @@ def _accumulate_stream(total: _Accumulator, rows: RowSource) -> None:
     for block in rows.blocks():
         if block.groups is None:
             raise no_group_labels_error()
-        total.drop(block)
-        codes = total.encode(block)
+        accumulator.record_dropped_rows(block)
+        codes = accumulator.encode(block)
         n_buffered += block.values.size
-        total.check(is_partial=True)  # more blocks may follow
-        if n_buffered < min(_rows_per_block(p, total.n_codes) * p, _MAX_BUFFERED_ENTRIES):
+        accumulator.check(is_partial=True)  # more blocks may follow
+        block_entries = _rows_per_block(p, accumulator.n_codes) * p
+        if n_buffered < min(block_entries, _MAX_BUFFERED_ENTRIES):
             # Copy: the source may reuse its buffer.
             buffer.append(CodedBlock(block.values.copy(), codes, block.weights))
         else:
-            _add_blocks(total, [*buffer, CodedBlock(block.values, codes, block.weights)])
+            _add_blocks(accumulator, [*buffer, CodedBlock(block.values, codes, block.weights)])
             buffer = []
             n_buffered = 0
     if buffer:
-        _add_blocks(total, buffer)
+        _add_blocks(accumulator, buffer)
 
 
-def _add_blocks(total: _Accumulator, blocks: list[CodedBlock]) -> None:
+def _add_blocks(accumulator: _Accumulator, blocks: list[CodedBlock]) -> None:
     """Merge the moments of blocks in memory."""
     units: Units = 1.0
     weighted = [block for block in blocks if block.weights is not None]
     if weighted:
         all_weights = np.concatenate([block.weights for block in weighted])
         all_codes = np.concatenate([block.codes for block in weighted])
-        units = _weight_units(all_weights, all_codes, total.n_codes)
+        units = _weight_units(all_weights, all_codes, accumulator.n_codes)
         blocks = [_block_in_units(block, units) for block in blocks]
-    result = _sum_by_code(HOST_BACKEND, blocks.copy, total.n_codes)
-    total.add(result.sums, result.n_dropped, units)
+    result = _sum_by_code(HOST_BACKEND, blocks.copy, accumulator.n_codes)
+    accumulator.add(result.sums, result.n_dropped, units)
 
 
 def _block_in_units(block: CodedBlock, units: Units) -> CodedBlock:
@@ -514,19 +560,18 @@ def _sum_by_code(
         Codes are below this number.
     """
     with np.errstate(over="ignore", invalid="ignore"):
-        sums, n_dropped, zero_weight_sum = _sum_in_one_pass(backend, blocks(), n_codes)
-        # _finalize returns whether the moments kept enough digits.
-        inaccurate = {code for code, moments in sums.items() if not _finalize(moments)}
+        one_pass = _sum_in_one_pass(backend, blocks(), n_codes)
+        sums = one_pass.by_code
+        inaccurate = _finalize_all(sums)
         if inaccurate:
-            for code in inaccurate:
-                del sums[code]
-            for code, rows, weights, _ in _rows_by_code(backend, blocks(), n_codes):
-                if code in inaccurate:
-                    merge_into(sums, code, _two_pass_moments(backend, rows, weights))
-        is_finite = np.isfinite(float(zero_weight_sum)) and all(
+            for part in _rows_by_code(backend, blocks(), n_codes):
+                if part.code in inaccurate:
+                    part_moments = _two_pass_moments(backend, part.rows, part.weights)
+                    merge_into(sums, part.code, part_moments)
+        is_finite = np.isfinite(float(one_pass.zero_weight_sum)) and all(
             np.isfinite(np.diagonal(moments.scatter)).all() for moments in sums.values()
         )
-    return SpanResult(sums, n_dropped, bool(is_finite))
+    return SpanResult(sums, one_pass.n_dropped, bool(is_finite))
 
 
 class _OnePassSums(NamedTuple):
@@ -555,34 +600,49 @@ def _sum_in_one_pass(
     Until then `mean_offset` holds the sum t of weighted shifted rows, and `scatter` the sum P of
     their products. The shift is a point near the rows, so that few digits cancel.
     """
-    xp = backend.xp
     sums: dict[int, RunningMoments] = {}
     n_dropped = 0
     zero_weight_sum: Any = 0.0
-    for code, rows, weights, is_copy in _rows_by_code(backend, blocks, n_codes):
-        if code == -1:
-            zero_weight_sum = zero_weight_sum + xp.sum(rows)
-        elif code < 0:  # -2, an incomplete row
-            n_dropped += rows.shape[0]
+    for part in _rows_by_code(backend, blocks, n_codes):
+        if part.code == _ZERO_WEIGHT_CODE:
+            zero_weight_sum = zero_weight_sum + backend.xp.sum(part.rows)
+        elif part.code == _INCOMPLETE_CODE:
+            n_dropped += part.rows.shape[0]
         else:
-            if code not in sums:
-                sums[code] = RunningMoments(_choose_shift(rows))
-            moments = sums[code]
-            shifted = _subtract_shift(backend, rows, moments.shift, is_copy=is_copy)
-            if weights is None:
-                weighted_rows = shifted
-                row_weights = _unit_weights(backend, shifted)
-                weight = shifted.shape[0]
-            else:
-                weighted_rows = shifted * xp.sqrt(weights)[:, None]
-                row_weights = weights
-                weight = xp.sum(weights)
-            moments.count += shifted.shape[0]
-            moments.weight = moments.weight + weight
-            moments.mean_offset = moments.mean_offset + row_weights @ shifted
-            if _may_be_nonzero(weighted_rows):
-                moments.scatter = moments.scatter + weighted_rows.T @ weighted_rows
+            if part.code not in sums:
+                sums[part.code] = RunningMoments(_choose_shift(part.rows))
+            _add_products(backend, sums[part.code], part)
     return _OnePassSums(sums, n_dropped, zero_weight_sum)
+
+
+def _add_products(backend: ArrayBackend, moments: RunningMoments, part: _CodeRows) -> None:
+    """Add the sums of shifted rows and of their products to those of their code, in place."""
+    xp = backend.xp
+    shifted = _subtract_shift(backend, part.rows, moments.shift, is_copy=part.is_copy)
+    if part.weights is None:
+        weighted_rows = shifted
+        row_weights = _unit_weights(backend, shifted)
+        weight = shifted.shape[0]
+    else:
+        weighted_rows = shifted * xp.sqrt(part.weights)[:, None]
+        row_weights = part.weights
+        weight = xp.sum(part.weights)
+    moments.count += shifted.shape[0]
+    moments.weight = moments.weight + weight
+    moments.mean_offset = moments.mean_offset + row_weights @ shifted
+    if _may_be_nonzero(weighted_rows):
+        moments.scatter = moments.scatter + weighted_rows.T @ weighted_rows
+
+
+def _finalize_all(sums: dict[int, RunningMoments]) -> set[int]:
+    """Finalize the sums of each code; remove those that lost digits, and return their codes."""
+    inaccurate: set[int] = set()
+    for code in list(sums):
+        has_digits = _finalize(sums[code])
+        if not has_digits:
+            inaccurate.add(code)
+            del sums[code]
+    return inaccurate
 
 
 def _finalize(moments: RunningMoments) -> bool:
@@ -624,12 +684,8 @@ def _two_pass_moments(backend: ArrayBackend, rows: Any, weights: Any) -> Running
 
 def _rows_by_code(
     backend: ArrayBackend, blocks: Iterable[CodedBlock], n_codes: int
-) -> Iterator[tuple[int, Any, Any, bool]]:
-    """Iterate over (code, rows, weights, is_copy) for each code in each block.
-
-    Codes are below `n_codes`, and include -1 for rows of zero weight and -2 for incomplete rows.
-    Rows that are a copy may be modified; others are those of the block.
-    """
+) -> Iterator[_CodeRows]:
+    """Iterate over the rows of each code in each block; codes are below `n_codes`."""
     xp = backend.xp
     for values, codes, weights in blocks:
         if not codes.shape[0]:
@@ -638,10 +694,10 @@ def _rows_by_code(
         indices_by_code = _indices_by_code(backend, codes, all_codes)
         for code, indices in zip(all_codes, indices_by_code, strict=True):
             if indices.shape[0] == codes.shape[0]:  # all rows of the block have this code
-                yield code, values, weights, False
+                yield _CodeRows(code, values, weights, is_copy=False)
             elif indices.shape[0]:
                 code_weights = None if weights is None else xp.take(weights, indices)
-                yield code, _take_rows(xp, values, indices), code_weights, True
+                yield _CodeRows(code, _take_rows(xp, values, indices), code_weights, is_copy=True)
 
 
 def _indices_by_code(backend: ArrayBackend, codes: Any, all_codes: range) -> list[Any]:
@@ -650,7 +706,8 @@ def _indices_by_code(backend: ArrayBackend, codes: Any, all_codes: range) -> lis
     if len(all_codes) <= _MAX_UNSORTED_CODES:
         return [xp.nonzero(codes == code)[0] for code in all_codes]
     # Rows of a code are consecutive in sorted order. uint8 keys use a radix sort.
-    keys = xp.astype(codes + 2, xp.uint8) if all_codes.stop + 2 <= 256 else codes
+    fits_uint8 = all_codes.stop - _INCOMPLETE_CODE <= 256
+    keys = xp.astype(codes - _INCOMPLETE_CODE, xp.uint8) if fits_uint8 else codes
     order = xp.argsort(keys, stable=True)
     bounds = backend.to_device(np.append(np.asarray(all_codes), all_codes.stop))
     starts = to_numpy(xp.searchsorted(xp.take(codes, order), bounds)).tolist()
