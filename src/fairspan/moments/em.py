@@ -20,7 +20,7 @@ from fairspan.formatting.messages import counted
 from fairspan.linalg.symmetric import outer_products
 from fairspan.linalg.threads import single_thread_if_small
 from fairspan.moments.base_moments import check_magnitudes
-from fairspan.moments.fixed_point import CONVERGENCE_TOL, FixedPoint, fixed_point
+from fairspan.moments.fixed_point import CONVERGENCE_TOL, FixedPoint, find_fixed_point
 from fairspan.moments.normal_model import RIDGE, IncompleteRows, NormalModel, blocks_to_complete
 from fairspan.moments.observed_cells import (
     CHUNK_ENTRIES,
@@ -151,38 +151,55 @@ def _fit_em(rows: Rows, limit: GroupLimit, convergence_tol: float) -> EMFit:
         n_dropped = 0 if cells is None else cells.n_dropped
         return EMFit(stack_by_label({}, rows.n_features), n_dropped, _EMPTY_SUMMARY)
     # Statistics of the observed cells of each group, in label order.
-    groups = {label: cells.groups[label] for label in sorted(cells.groups)}
-    for label, observed in groups.items():
-        check_observed(label, observed, rows.feature_names)
-    means = np.array([observed.means for observed in groups.values()])
-    variances = np.array([observed.squares / observed.weights for observed in groups.values()])
-    check_magnitudes(means, variances, rows.feature_names)
-    step = _EMStep.from_groups(rows, groups)
-    # Start from the observed means and variances, without correlations.
-    start = [
-        np.vstack([mean, np.diag(variance)])
-        for mean, variance in zip(means, variances, strict=True)
-    ]
-    result = _iterate(step, np.array(start), convergence_tol)
+    statistics = {label: cells.groups[label] for label in sorted(cells.groups)}
+    start = _initial_models(statistics, rows.feature_names)
+    step = _EMStep.from_groups(rows, statistics)
+    result = _iterate(step, start, convergence_tol)
+    n_missing_cells = [group.n_missing for group in statistics.values()]
+    min_pair_counts = [group.pairs.min() for group in statistics.values()]
     summary = EMSummary(
-        n_missing_cells=np.array([observed.n_missing for observed in groups.values()], np.int64),
+        n_missing_cells=np.array(n_missing_cells, np.int64),
         pool_weights=step.pool_weights,
-        min_pair_counts=np.array([observed.pairs.min() for observed in groups.values()], np.int64),
+        min_pair_counts=np.array(min_pair_counts, np.int64),
         n_passes=result.n_steps,
         last_change=result.last_change,
         distance=result.distance,
     )
-    stacked = _stack_models(groups, result.point)
-    return EMFit(stacked, cells.n_dropped, summary)
+    return EMFit(_stack_models(statistics, result.point), cells.n_dropped, summary)
 
 
-def _stack_models(groups: Mapping[Label, ObservedStatistics], models: FloatArray) -> StackedMoments:
+def _initial_models(
+    statistics: Mapping[Label, ObservedStatistics], feature_names: tuple[str, ...] | None
+) -> FloatArray:
+    """Return models with the observed means and variances, without correlations, (k, p + 1, p).
+
+    Raises
+    ------
+    InvalidInput
+        A feature without a value in a group, or magnitudes out of range.
+    """
+    for label, group in statistics.items():
+        check_observed(label, group, feature_names)
+    means = np.array([group.means for group in statistics.values()])
+    variances = np.array([group.squares / group.weights for group in statistics.values()])
+    check_magnitudes(means, variances, feature_names)
+    return np.array(
+        [
+            np.vstack([mean, np.diag(variance)])
+            for mean, variance in zip(means, variances, strict=True)
+        ]
+    )
+
+
+def _stack_models(
+    statistics: Mapping[Label, ObservedStatistics], models: FloatArray
+) -> StackedMoments:
     """Return the fitted moments of each group: scatters are weights times covariances."""
     moments: dict[Label, RunningMoments] = {}
-    for (label, observed), model in zip(groups.items(), models, strict=True):
-        scatter = observed.weight * model[1:]
+    for (label, group), model in zip(statistics.items(), models, strict=True):
+        scatter = group.weight * model[1:]
         moments[label] = RunningMoments(
-            shift=model[0], count=observed.count, weight=observed.weight, scatter=scatter
+            shift=model[0], count=group.count, weight=group.weight, scatter=scatter
         )
     return stack_by_label(moments, models.shape[2])
 
@@ -200,7 +217,7 @@ _EMPTY_SUMMARY = EMSummary(
 def _iterate(step: "_EMStep", models: FloatArray, convergence_tol: float) -> FixedPoint:
     """Iterate to the limit of the models; warns if that is not reached."""
     units = _standard_units(models)
-    result = fixed_point(step, models, units, _are_valid_models, convergence_tol)
+    result = find_fixed_point(step, models, units, _are_valid_models, convergence_tol)
     if result.distance > MAX_SILENT_DISTANCE:
         warn(
             f"EM ended after {counted(result.n_steps, 'pass', 'passes')} without convergence: the "
@@ -275,28 +292,32 @@ class _EMStep:
 
         Models are a (k, p + 1, p) array: the mean of each group, then its covariance.
         """
+        # Expected sums of z = (x - mean) / deviation and of zz', standardized by the old models.
+        expected = self._expected_sums(models)
+        weights = np.array([sums.weight for sums in expected])
+        mean_z = np.array([sums.first for sums in expected]) / weights[:, None]
+        mean_zz = np.array([sums.second for sums in expected]) / weights[:, None, None]
+        deviations = np.sqrt(np.einsum("gjj->gj", models[:, 1:]))
+        covariances = outer_products(deviations) * (mean_zz - outer_products(mean_z))
+        covariances = (covariances + covariances.transpose(0, 2, 1)) / 2
+        if self.pool_weights.any():
+            covariances = self._shrink(covariances, weights)
+        means = models[:, 0] + deviations * mean_z
+        return np.concatenate([means[:, None], covariances], axis=1)
+
+    def _expected_sums(self, models: FloatArray) -> "list[_ExpectedSums]":
+        """Return the expected sums of the standardized rows of each group: the E step."""
         normal_models = {
             label: NormalModel(model[0], model[1:])
             for label, model in zip(self.labels, models, strict=True)
         }
         aggregator = _EStepAggregator(normal_models)
         if self.parts is None:
-            sums = aggregate(self.rows, aggregator)
-            assert sums is not None
+            sums_by_label = aggregate(self.rows, aggregator)
+            assert sums_by_label is not None
         else:
-            sums = aggregator.sum_parts(self.parts)
-        # Expected sums of z = (x - mean) / deviation and of zz', standardized by the old models.
-        group_sums = [sums[label] for label in self.labels]
-        weights = np.array([expected.weight for expected in group_sums])
-        first = np.array([expected.first for expected in group_sums]) / weights[:, None]
-        second = np.array([expected.second for expected in group_sums]) / weights[:, None, None]
-        deviations = np.sqrt(np.einsum("gjj->gj", models[:, 1:]))
-        covariances = outer_products(deviations) * (second - outer_products(first))
-        covariances = (covariances + covariances.transpose(0, 2, 1)) / 2
-        if self.pool_weights.any():
-            covariances = self._shrink(covariances, weights)
-        means = models[:, 0] + deviations * first
-        return np.concatenate([means[:, None], covariances], axis=1)
+            sums_by_label = aggregator.sum_parts(self.parts)
+        return [sums_by_label[label] for label in self.labels]
 
     def _shrink(self, covariances: FloatArray, weights: FloatArray) -> FloatArray:
         """Shrink correlations towards the pooled ones, which are shrunk towards zero."""
@@ -361,7 +382,17 @@ def _iterate_parts(rows: RowSource, labels: tuple[Label, ...]) -> Iterator[_Part
 
 @dataclass(eq=False)
 class _ExpectedSums:
-    """Expected sums of 1, x and xx' of the standardized rows."""
+    """Expected sums over the rows of a group, standardized by a normal model.
+
+    Attributes
+    ----------
+    weight : float
+        Total weight of the rows.
+    first : (p,) array
+        Weighted sum of the rows z.
+    second : (p, p) array
+        Weighted sum of zz'.
+    """
 
     weight: float
     first: FloatArray

@@ -28,6 +28,7 @@ from fairspan.rows.aggregation import Rows
 from fairspan.rows.attributes import RowsWithAttributes
 from fairspan.rows.folds import Folds, RowsOutsideFold
 from fairspan.rows.group_limit import GroupLimit
+from fairspan.typing import FloatArray, IntegerArray
 
 # Distance to the limit, in standard deviations, at which a fit without a fold ends: far below the
 # statistical error. Fits start from the observed means and variances of their own rows, not from
@@ -64,13 +65,13 @@ class EMFoldMoments(DenseFoldMoments):
         The fits without a fold count as moments of complete rows, so that models that are refitted
         to them do not allow for the distance.
         """
-        by_fold = tuple(_fold_difference(fit, without) for without in fits_without_fold)
+        by_fold = tuple(_fold_difference(fit, other_folds) for other_folds in fits_without_fold)
         return cls(
             by_fold=by_fold,
             n_dropped=fit.n_dropped,
             fit=fit,
             fits_without_fold=tuple(map(_without_em_summary, fits_without_fold)),
-            distance=max(without.em_distance for without in fits_without_fold),
+            distance=max(other_folds.em_distance for other_folds in fits_without_fold),
         )
 
     @cached_property
@@ -84,11 +85,11 @@ class EMFoldMoments(DenseFoldMoments):
 
     def without_empty_folds(self) -> Self:
         """Return the folds that have rows."""
-        kept = [fold for fold, moments in enumerate(self.by_fold) if moments is not None]
+        nonempty = [fold for fold, moments in enumerate(self.by_fold) if moments is not None]
         return replace(
             self,
-            by_fold=tuple(self.by_fold[fold] for fold in kept),
-            fits_without_fold=tuple(self.fits_without_fold[fold] for fold in kept),
+            by_fold=tuple(self.by_fold[fold] for fold in nonempty),
+            fits_without_fold=tuple(self.fits_without_fold[fold] for fold in nonempty),
         )
 
 
@@ -141,39 +142,63 @@ def _without_em_summary(moments: GroupMoments) -> GroupMoments:
     )
 
 
-def _fold_difference(fit: GroupMoments, without: GroupMoments) -> GroupMoments | None:
-    """Moments that a fold adds to the fit without it; None if it has no rows.
+@dataclass(frozen=True, eq=False)
+class _OtherFolds:
+    """Moments of the rows outside one fold, for all k groups; zero for groups that only it has.
 
-    Groups that have no rows in the fold are left out.
+    Attributes
+    ----------
+    counts : (k,) array of int
+    weights : (k,) array
+    shifts : (k, p) array
+        Means of the groups outside the fold minus those of all their rows.
+    scatters : (k, p, p) array
+        Scatters about the means of all rows of the groups.
     """
-    p = fit.n_features
-    other_counts = np.zeros_like(fit.counts)
-    other_weights = np.zeros_like(fit.weights)
-    # Zero for groups that only the fold has: it then adds all of their moments.
-    other_scatters = np.zeros((fit.n_groups, p, p))
-    shifts = np.zeros((fit.n_groups, p))
-    present = [fit.labels.index(label) for label in without.labels]
-    other_counts[present] = without.counts
-    other_weights[present] = without.weights
-    shifts[present] = without.means - fit.means[present]
-    # About the mean of all rows.
-    between = without.weights[:, None, None] * outer_products(shifts[present])
-    other_scatters[present] = without.scatters + between
-    weights = fit.weights - other_weights
-    has_rows = (fit.counts > other_counts) & (weights > _MIN_FOLD_SHARE * fit.weights)
+
+    counts: IntegerArray
+    weights: FloatArray
+    shifts: FloatArray
+    scatters: FloatArray
+
+    @classmethod
+    def from_fit(cls, other_folds: GroupMoments, fit: GroupMoments) -> "_OtherFolds":
+        """Arrange the moments of a fit without the fold in the groups of the fit to all rows."""
+        p = fit.n_features
+        counts = np.zeros_like(fit.counts)
+        weights = np.zeros_like(fit.weights)
+        shifts = np.zeros((fit.n_groups, p))
+        scatters = np.zeros((fit.n_groups, p, p))
+        present = [fit.labels.index(label) for label in other_folds.labels]
+        counts[present] = other_folds.counts
+        weights[present] = other_folds.weights
+        shifts[present] = other_folds.means - fit.means[present]
+        between = other_folds.weights[:, None, None] * outer_products(shifts[present])
+        scatters[present] = other_folds.scatters + between
+        return cls(counts, weights, shifts, scatters)
+
+
+def _fold_difference(fit: GroupMoments, other_folds: GroupMoments) -> GroupMoments | None:
+    """Return the moments that a fold adds to the fit without it; None if it has no rows.
+
+    Groups that have no rows in the fold are left out. A group that only the fold has gets all of
+    its moments from it.
+    """
+    others = _OtherFolds.from_fit(other_folds, fit)
+    fold_counts = fit.counts - others.counts
+    fold_weights = fit.weights - others.weights
+    has_rows = (fold_counts > 0) & (fold_weights > _MIN_FOLD_SHARE * fit.weights)
     if not has_rows.any():
         return None
     selected = np.flatnonzero(has_rows)
-    weights = weights[selected]
-    offsets = -(other_weights[selected] / weights)[:, None] * shifts[selected]
-    scatters = (
-        fit.scatters[selected]
-        - other_scatters[selected]
-        - weights[:, None, None] * outer_products(offsets)
-    )
+    weights = fold_weights[selected]
+    # Means of the fold minus those of all rows.
+    offsets = -(others.weights[selected] / weights)[:, None] * others.shifts[selected]
+    between = weights[:, None, None] * outer_products(offsets)
+    scatters = fit.scatters[selected] - others.scatters[selected] - between
     return GroupMoments(
         fit.groups[selected],
-        (fit.counts - other_counts)[selected],
+        fold_counts[selected],
         weights,
         fit.means[selected] + offsets,
         scatters,

@@ -98,17 +98,15 @@ def read_moments(
         k = len(labels)
         has_classes = _has_classes(fields, labels)
         feature_names = None
+        n_names = None
         if not fields.is_null("feature_names"):
             feature_names = fields.read_unique_texts("feature_names")
-        n_names = None if feature_names is None else len(feature_names)
+            n_names = len(feature_names)
         means = fields.read_array("means", "k p", (k, n_names), kinds="f")
-        p = means.shape[1]
         mean_corrections = None
         if fields.has("mean_corrections"):
-            mean_corrections = fields.read_array("mean_corrections", "k p", (k, p), kinds="f")
-        # Entries of the lower triangle of p rows.
-        t = p * (p + 1) // 2
-        triangles = fields.read_array("triangles", "k t", (k, t), kinds="f")
+            mean_corrections = fields.read_array("mean_corrections", "k p", means.shape, kinds="f")
+        scatters = _read_scatters(fields, k, means.shape[1])
         # Binary exponent of the unit of very large or very small weights.
         weight_exponent = 0
         if fields.has("weight_exponent"):
@@ -118,7 +116,7 @@ def read_moments(
             counts=_read_counts(fields, k),
             weights=fields.read_array("weights", "k", (k,), kinds="f", positive=True),
             means=means,
-            scatters=_from_lower_triangles(triangles, p),
+            scatters=scatters,
             mean_corrections=mean_corrections,
             feature_names=feature_names,
             n_dropped=fields.read_integer("n_dropped", minimum=0, maximum=MAX_EXACT_INTEGER),
@@ -185,7 +183,10 @@ def _lower_triangles(scatters: FloatArray) -> FloatArray:
     return scatters[:, np.tri(scatters.shape[-1], dtype=bool)]
 
 
-def _from_lower_triangles(triangles: FloatArray, p: int) -> FloatArray:
+def _read_scatters(fields: FieldReader, k: int, p: int) -> FloatArray:
+    """Read (k, p, p) scatters, which are stored as lower triangles."""
+    n_entries = p * (p + 1) // 2
+    triangles = fields.read_array("triangles", "k t", (k, n_entries), kinds="f")
     scatters = np.zeros((len(triangles), p, p))
     scatters[:, np.tri(p, dtype=bool)] = triangles
     scatters += np.tril(scatters, -1).transpose(0, 2, 1)

@@ -55,14 +55,14 @@ class FixedPoint:
     has_converged: bool
 
 
-def fixed_point(
+def find_fixed_point(
     step: Callable[[FloatArray], FloatArray],
     start: FloatArray,
     units: FloatArray,
     is_valid: Callable[[FloatArray], bool],
     convergence_tol: float = CONVERGENCE_TOL,
 ) -> FixedPoint:
-    """Find a point that a step maps to itself.
+    """Find a point that a step maps to itself, by Anderson acceleration.
 
     Parameters
     ----------
@@ -93,22 +93,22 @@ def fixed_point(
     for n_steps in range(1, _MAX_STEPS + 1):
         next_point = step(point)
         residual = (next_point - point) / units
-        size = float(np.abs(residual).max(initial=0.0))
-        if size > _RESTART_RATIO * shortest:
+        change = float(np.abs(residual).max(initial=0.0))
+        if change > _RESTART_RATIO * shortest:
             memory.clear()
             shortest = np.inf
-        shortest = min(shortest, size)
+        shortest = min(shortest, change)
         increment = memory.extrapolate(point / units, residual)
         # Any part of a step may be rounding, which corresponds to a longer distance along
         # directions in which steps hardly become shorter: by the factor memory.slowness.
         length = float(np.linalg.norm(residual))
         distance = max(float(np.linalg.norm(increment)), length * memory.slowness)
-        if size < best.last_change:
-            best = FixedPoint(next_point, n_steps, size, distance, has_converged=True)
+        if change < best.last_change:
+            best = FixedPoint(next_point, n_steps, change, distance, has_converged=True)
         # One short distance may be chance, so two in a row are required.
         is_near = distance < convergence_tol
-        if is_near and (was_near or size == 0.0):
-            return FixedPoint(next_point, n_steps, size, distance, has_converged=True)
+        if is_near and (was_near or change == 0.0):
+            return FixedPoint(next_point, n_steps, change, distance, has_converged=True)
         was_near = is_near
         if best.last_change < _STAGNATION_TOL and n_steps - best.n_steps >= _PATIENCE:
             distance = max(best.distance, distance)

@@ -55,11 +55,11 @@ class RowMoments(BaseMoments):
         """Build from the rows of each group, in label order, and the other fields of the class."""
         with np.errstate(over="ignore", invalid="ignore"):  # detected by check_range
             return cls(
-                label_array([group.label for group in groups]),
-                np.array([len(group.row_indices) for group in groups]),
-                np.array([group.weight for group in groups]),
-                np.array([group.mean for group in groups]),
-                tuple(groups),
+                groups=label_array([group.label for group in groups]),
+                counts=np.array([len(group.row_indices) for group in groups]),
+                weights=np.array([group.weight for group in groups]),
+                means=np.array([group.mean for group in groups]),
+                group_rows=tuple(groups),
                 mean_corrections=np.array([group.mean_correction for group in groups]),
                 **fields,
             )

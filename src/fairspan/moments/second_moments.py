@@ -100,6 +100,22 @@ class SecondMoments(Protocol):
         """Cache the eigenvectors of each group, if there are matrices."""
 
 
+class ResidualNorms(NamedTuple):
+    """Norms of a residual projector E = I - VV' that determine the rounding bound of errors.
+
+    Attributes
+    ----------
+    row_norms : (p,) array
+        Row norms of E.
+    offset_norm : float
+        Upper bound on the norm of |E| o for the offset rounding errors o; close to it unless many
+        entries of E nearly vanish.
+    """
+
+    row_norms: FloatArray
+    offset_norm: float
+
+
 def reconstruction_errors(projector: Projector, second_moments: SecondMoments) -> FloatArray:
     """Reconstruction error tr((I - DE) S_g (I - DE)') of each group, shape (k,).
 
@@ -275,18 +291,10 @@ class DenseSecondMoments:
             errors[cancels] = remainders.reshape(len(remainders), -1) @ residual_projector.ravel()
         return np.maximum(errors, 0.0)
 
-    def residual_projector_norms(self, basis: FloatArray) -> tuple[FloatArray, float]:
-        """Norms that determine the rounding bound of errors, without forming E = I - VV'.
+    def residual_projector_norms(self, basis: FloatArray) -> ResidualNorms:
+        """Norms of the residual projector E = I - VV', without forming it.
 
         V are the encoder columns of the (p, d) basis.
-
-        Returns
-        -------
-        row_norms : (p,) array
-            Row norms of E.
-        offset_norm : float
-            Upper bound on the norm of |E| o for the offset rounding errors o; close to it unless
-            many entries of E nearly vanish.
         """
         columns = encoder_columns(basis)
         abs_columns = np.abs(columns)
@@ -297,9 +305,8 @@ class DenseSecondMoments:
         rows = columns[captured] @ -columns.T
         rows[np.arange(len(captured)), captured] += 1.0
         # |e_i|^2 = 1 - 2 |v_i|^2 + v_i V'V v_i' for the rows e_i of E and v_i of V.
-        squared_norms = (
-            1 - 2 * row_squares + ((columns @ (columns.T @ columns)) * columns).sum(axis=1)
-        )
+        gram_image = columns @ (columns.T @ columns)
+        squared_norms = 1 - 2 * row_squares + (gram_image * columns).sum(axis=1)
         squared_norms[captured] = (rows**2).sum(axis=1)
         # For other features, |E| o is at most o + |V| |V'| o. `other_error` is o without the nearly
         # captured features, whose part is exact.
@@ -311,7 +318,7 @@ class DenseSecondMoments:
             + np.abs(rows.T) @ offset_error[captured]
         )
         projected_error[captured] = np.abs(rows) @ offset_error
-        return np.sqrt(squared_norms), float(np.linalg.norm(projected_error))
+        return ResidualNorms(np.sqrt(squared_norms), float(np.linalg.norm(projected_error)))
 
     def compress(self, basis: FloatArray) -> FloatArray:
         """Compress: V'S_gV of each group, shape (k, d, d)."""

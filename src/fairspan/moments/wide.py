@@ -11,6 +11,7 @@ all p features.
 import numbers
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import accumulate, pairwise
 from typing import Any
 
 import numpy as np
@@ -72,17 +73,15 @@ class WideMoments(RowMoments):
         """
         assert rows.groups is not None
         values = _values_of(rows)
-        n = rows.n_rows
-        kept = np.arange(n)
-        if isinstance(rows, SparseRows):
-            kept = np.flatnonzero(rows.kept_mask)
-        elif rows.on_missing == "drop":
-            kept = np.flatnonzero(~(rows.missing_label_mask | _incomplete_rows(values)))
-        weights = np.ones(n) if rows.weights is None else rows.weights
-        n_dropped = n - len(kept)
-        labels = rows.groups[kept] if n_dropped else rows.groups
-        kept_by_group = row_indices_by_group(labels, weights[kept], limit)
-        indices_by_group = {label: kept[indices] for label, indices in kept_by_group.items()}
+        complete = _complete_rows(rows, values)
+        weights = np.ones(rows.n_rows) if rows.weights is None else rows.weights
+        n_dropped = rows.n_rows - len(complete)
+        labels = rows.groups[complete] if n_dropped else rows.groups
+        complete_by_group = row_indices_by_group(labels, weights[complete], limit)
+        # Positions in the table, dropped rows included.
+        indices_by_group = {
+            label: complete[indices] for label, indices in complete_by_group.items()
+        }
         if not indices_by_group:
             raise no_complete_rows_error(rows, n_dropped)
         if n_dropped:
@@ -103,30 +102,31 @@ class WideMoments(RowMoments):
         if isinstance(rows, SparseRows):  # whose values were validated when they were opened
             return moments
         # Rows of zero weight, which have no moments, are validated too.
-        if len(order) < len(kept) or not np.isfinite(moments.means).all():
+        if len(order) < len(complete) or not np.isfinite(moments.means).all():
             with name_rows_in_errors(rows.row_name):
-                _check_finite(values, kept, rows.feature_names)
+                _check_finite(values, complete, rows.feature_names)
         return moments
 
     def divided_by(self, scale: FloatArray) -> "WideMoments":
         """Moments of the rows divided by `scale`, a (p,) array of positive numbers."""
-        rows = self.rows.divided_by(scale)
-        shift = rows.shift
-        groups = [
-            replace(
+        scaled_rows = self.rows.divided_by(scale)
+        shift = scaled_rows.shift
+        groups = []
+        for group in self.group_rows:
+            scaled_chunks = [
+                RowChunk(chunk.rows.divided_by(scale), chunk.weights) for chunk in group.chunks
+            ]
+            scaled_group = replace(
                 group,
-                chunks=tuple(
-                    RowChunk(rows.divided_by(scale), weights) for rows, weights in group.chunks
-                ),
+                chunks=tuple(scaled_chunks),
                 shift=shift,
                 shifted_mean=group.shifted_mean / scale,
                 known_variances=group.variances / scale / scale,
             )
-            for group in self.group_rows
-        ]
+            groups.append(scaled_group)
         return self._from_groups(
             groups,
-            rows=rows,
+            rows=scaled_rows,
             feature_names=self.feature_names,
             n_dropped=self.n_dropped,
             weight_exponent=self.weight_exponent,
@@ -279,12 +279,21 @@ class WideMoments(RowMoments):
         return CompactCoordinates(compact_moments, compact_point, compact_basis)
 
 
-def _check_finite(values: AnyArray, kept: IndexArray, names: tuple[str, ...] | None) -> None:
-    """Raise the error of the first value that is not finite, in the rows that are kept."""
-    is_kept = np.isin(np.arange(len(values)), kept)
+def _check_finite(values: AnyArray, rows: IndexArray, names: tuple[str, ...] | None) -> None:
+    """Raise the error of the first value that is not finite, in rows at some positions."""
+    is_checked = np.isin(np.arange(len(values)), rows)
     for part in blocks_in_cache(*values.shape):
-        block = np.where(is_kept[part, None], values[part], 0)
+        block = np.where(is_checked[part, None], values[part], 0)
         to_finite_float64(block, part.start, names)
+
+
+def _complete_rows(rows: ArrayRows | FrameRows | SparseRows, values: Any) -> IndexArray:
+    """Return the positions of the rows that are not dropped; `values` is their table."""
+    if isinstance(rows, SparseRows):
+        return np.flatnonzero(rows.kept_mask)
+    if rows.on_missing == "drop":
+        return np.flatnonzero(~(rows.missing_label_mask | _incomplete_rows(values)))
+    return np.arange(rows.n_rows)
 
 
 def _values_of(rows: ArrayRows | FrameRows | SparseRows) -> Any:
@@ -324,30 +333,33 @@ def _group_wide_rows(
     weights : (n,) array
         Positive weights of `rows`.
     """
-    k = len(indices_by_group)
-    stops = np.cumsum([len(indices) for indices in indices_by_group.values()]).tolist()
-    positions = [slice(start, stop) for start, stop in zip([0, *stops], stops, strict=False)]
-    group_weights = [float(weights[part].sum()) for part in positions]
-    means = np.zeros((k, rows.shape[1]))
+    sizes = [len(indices) for indices in indices_by_group.values()]
+    # The rows of each group are consecutive.
+    bounds = accumulate(sizes, initial=0)
+    slices = [slice(start, stop) for start, stop in pairwise(bounds)]
+    group_weights = [float(weights[part].sum()) for part in slices]
+    means = np.zeros((len(slices), rows.shape[1]))
     variances = np.zeros_like(means)
     for features, block in rows.blocks():
         rows.record_checksum(block)
-        for group, part in enumerate(positions):
+        for group, part in enumerate(slices):
             deviations = block[part]
             mean = weights[part] @ deviations / group_weights[group]
             deviations -= mean  # in place, as the next block overwrites them anyway
             squares = np.square(deviations, out=deviations)
             means[group, features] = mean
             variances[group, features] = weights[part] @ squares / group_weights[group]
-    return [
-        GroupRows(
+    groups = []
+    for group, (label, indices) in enumerate(indices_by_group.items()):
+        part = slices[group]
+        group_rows = GroupRows(
             label,
-            (RowChunk(rows[positions[group]], weights[positions[group]]),),
-            group_weights[group],
-            rows.shift,
-            means[group],
-            indices,
+            chunks=(RowChunk(rows[part], weights[part]),),
+            weight=group_weights[group],
+            shift=rows.shift,
+            shifted_mean=means[group],
+            row_indices=indices,
             known_variances=variances[group],
         )
-        for group, (label, indices) in enumerate(indices_by_group.items())
-    ]
+        groups.append(group_rows)
+    return groups
