@@ -173,22 +173,37 @@ def leading_subspace(
         return LeadingSubspace.from_eigenpairs(np.zeros(p), np.eye(p), d, tie_tol)
     # A partial decomposition is faster only for few eigenvectors of a large matrix.
     if d < MAX_PARTIAL_RATIO * p and p >= _MIN_PARTIAL_FEATURES:
-        # Eigenvalue d + 1 shows whether there is a tie at d.
-        is_threaded = p >= _MIN_THREADED_FEATURES
-        with limit_blas_threads("scipy") if is_threaded else nullcontext():
-            values, vectors = scipy.linalg.eigh(
-                matrix, subset_by_index=[p - d - 1, p - 1], driver="evr", check_finite=False
-            )
-        count_eigenproblem()
-        tolerance = max(tie_tol, EIGENVALUE_ROUNDING * float(np.abs(matrix).sum(axis=0).max()))
-        # On a near multiple of the identity LAPACK may return fewer than requested. An eigenvalue
-        # far below the largest one is too inaccurate without deflation.
-        if len(values) > d and float(values[0]) > INACCURATE_RATIO * float(values[-1]):
-            subspace = LeadingSubspace.from_eigenpairs(values[::-1], vectors[:, ::-1], d, tolerance)
-            if not subspace.is_tied:
-                return subspace
+        subspace = _partial_leading_subspace(matrix, d, tie_tol)
+        if subspace is not None:
+            return subspace
     # A tie may need more eigenvectors than d + 1, and small eigenvalues need deflation.
     return Eigendecomposition.from_matrix(matrix).leading(d, tie_tol)
+
+
+def _partial_leading_subspace(
+    matrix: FloatArray, n_components: int, tie_tol: float
+) -> LeadingSubspace | None:
+    """Return the leading eigenvectors by a decomposition that computes no others.
+
+    The result is None if eigenvalue d is tied, or if eigenvalues are too inaccurate. The parameters
+    are those of :func:`leading_subspace`.
+    """
+    p = len(matrix)
+    d = n_components
+    # Eigenvalue d + 1 shows whether there is a tie at d.
+    is_threaded = p >= _MIN_THREADED_FEATURES
+    with limit_blas_threads("scipy") if is_threaded else nullcontext():
+        values, vectors = scipy.linalg.eigh(
+            matrix, subset_by_index=[p - d - 1, p - 1], driver="evr", check_finite=False
+        )
+    count_eigenproblem()
+    # On a near multiple of the identity LAPACK may return fewer than requested. An eigenvalue far
+    # below the largest one is too inaccurate without deflation.
+    if len(values) <= d or float(values[0]) <= INACCURATE_RATIO * float(values[-1]):
+        return None
+    tolerance = max(tie_tol, EIGENVALUE_ROUNDING * float(np.abs(matrix).sum(axis=0).max()))
+    subspace = LeadingSubspace.from_eigenpairs(values[::-1], vectors[:, ::-1], d, tolerance)
+    return None if subspace.is_tied else subspace
 
 
 def normalize_signs(vectors: FloatArray) -> FloatArray:

@@ -75,7 +75,7 @@ def graded_eigh(matrix: FloatArray, max_deflated: int) -> AscendingEigenpairs:
     norm = max(-smallest, largest, 0.0)
     # Without tiny or negative eigenvalues, this decomposition is accurate enough.
     is_accurate = smallest > INACCURATE_RATIO * largest
-    n_deflated = 0 if is_accurate else _n_deflated(values, max_deflated)
+    n_deflated = 0 if is_accurate else _count_deflated(values, max_deflated)
     if n_deflated == 0:
         return AscendingEigenpairs(values, vectors, np.full(len(values), norm))
     n_remaining = len(values) - n_deflated
@@ -92,7 +92,7 @@ def graded_eigh(matrix: FloatArray, max_deflated: int) -> AscendingEigenpairs:
     return AscendingEigenpairs(all_values, all_vectors, scales)
 
 
-def _n_deflated(values: FloatArray, max_deflated: int) -> int:
+def _count_deflated(values: FloatArray, max_deflated: int) -> int:
     """Return the number of leading eigenvalues to deflate; 0 if deflation gains no accuracy.
 
     That is the case without tiny eigenvalues, or without a wide gap above them. `values` are in
@@ -108,20 +108,22 @@ def _n_deflated(values: FloatArray, max_deflated: int) -> int:
     # Without tiny eigenvalues, the first decomposition is accurate enough.
     if max(following, most_negative) > INACCURATE_RATIO * largest:
         return 0
-    # Entry s - 1 is the largest remaining magnitude after deflating s eigenvalues; `deflated` has
-    # the last of these s eigenvalues, and `separated` the entries with a wide gap between both.
-    remaining = np.maximum(np.abs(values[p - n_candidates - 1 : p - 1]), most_negative)[::-1]
-    deflated = values[p - n_candidates :][::-1]
+    # Entry s - 1 is about the deflation of s eigenvalues: the last of these, and the largest
+    # magnitude of those that remain. Indices are those of entries with a wide gap between both.
+    last_deflated = values[p - n_candidates :][::-1]
+    max_remaining = np.maximum(np.abs(values[p - n_candidates - 1 : p - 1]), most_negative)[::-1]
     smallest_nonzero = max(ZERO_RATIO * largest, TINY)
-    separated = np.flatnonzero(
-        deflated > _MIN_DEFLATION_RATIO * np.maximum(remaining, smallest_nonzero)
+    separated_indices = np.flatnonzero(
+        last_deflated > _MIN_DEFLATION_RATIO * np.maximum(max_remaining, smallest_nonzero)
     )
-    if len(separated) == 0:
+    if len(separated_indices) == 0:
         return 0
     # Deflation rotates the subspace by eps * (largest / last deflated), which perturbs the
     # remaining eigenvalues by the square of that angle times the last deflated one. Deflate the
     # most for which this is within eps of the smallest remaining one; if it never is, the fewest,
     # which perturb the least.
-    accurate = separated[deflated[separated] / largest * (remaining[-1] / largest) >= EPS]
-    last = accurate[-1] if len(accurate) else separated[0]
-    return int(last) + 1
+    smallest_remaining_ratio = max_remaining[-1] / largest
+    last_ratios = last_deflated[separated_indices] / largest
+    accurate_indices = separated_indices[last_ratios * smallest_remaining_ratio >= EPS]
+    index = accurate_indices[-1] if len(accurate_indices) else separated_indices[0]
+    return int(index) + 1

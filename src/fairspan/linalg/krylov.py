@@ -10,6 +10,7 @@ are nearby, not that none was missed: bounds derived from this module are estima
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 
@@ -129,8 +130,8 @@ def leading_subspace_krylov(
     count_eigenproblem()
     for _ in range(_MAX_ITERATIONS):
         ritz = subspace.ritz_pairs(block)
-        sum_error, has_converged = _convergence(ritz, d, norm_bound, sum_tol)
-        if has_converged or subspace.dim == max_dim:
+        accuracy = _assess_accuracy(ritz, d, norm_bound, sum_tol)
+        if accuracy.suffices or subspace.dim == max_dim:
             break
         if subspace.dim + block > max_basis_size:
             subspace = subspace.restart(ritz, size=max(2 * block, max_basis_size // 3))
@@ -144,7 +145,7 @@ def leading_subspace_krylov(
     tie_tol = max(tie_tol, EIGENVALUE_ROUNDING * norm_bound)
     leading = LeadingSubspace.from_eigenpairs(ritz.values, ritz.vectors, d, tie_tol)
     return ApproximateSubspace(
-        leading, ritz.vectors, ritz.values[: ritz.vectors.shape[1]], sum_error
+        leading, ritz.vectors, ritz.values[: ritz.vectors.shape[1]], accuracy.sum_error
     )
 
 
@@ -274,24 +275,40 @@ def _normalize_columns(columns: FloatArray, min_norm: float) -> FloatArray:
     return np.asarray(columns[:, is_longer] / norms[is_longer])
 
 
-def _convergence(
+class _Accuracy(NamedTuple):
+    """Accuracy of Ritz pairs.
+
+    Attributes
+    ----------
+    sum_error : float
+        Estimated error of the sum of the d largest eigenvalues.
+    suffices : bool
+        Whether the iteration may stop.
+    """
+
+    sum_error: float
+    suffices: bool
+
+
+def _assess_accuracy(
     ritz: _RitzPairs, d: int, norm_bound: float, sum_tol: float | None
-) -> tuple[float, bool]:
-    """Return the estimated error of the sum of the d largest eigenvalues, and whether to stop.
+) -> _Accuracy:
+    """Estimate the error of the sum of the d largest eigenvalues, and decide whether to stop.
 
     With a tolerance of the sum, stop once the error is within it, or residuals are rounding errors.
     By default, stop once the eigenvectors are known to float64 accuracy.
     """
     if sum_tol is None:
-        return _full_convergence(ritz.values, ritz.residual_norms, d, norm_bound)
+        return _assess_full_accuracy(ritz.values, ritz.residual_norms, d, norm_bound)
     sum_error = _sum_error(ritz.values, ritz.residuals, d)
-    return sum_error, sum_error <= sum_tol or _is_at_floor(ritz.residual_norms[:d], norm_bound)
+    suffices = sum_error <= sum_tol or _are_rounding_errors(ritz.residual_norms[:d], norm_bound)
+    return _Accuracy(sum_error, suffices)
 
 
-def _full_convergence(
+def _assess_full_accuracy(
     ritz_values: FloatArray, residual_norms: FloatArray, d: int, norm_bound: float
-) -> tuple[float, bool]:
-    """Return the estimated error of the eigenvalue sum, and whether it is as small as possible.
+) -> _Accuracy:
+    """Estimate the error of the eigenvalue sum, and decide whether it is as small as possible.
 
     The error of a Ritz value is at most the norm of its residual, and about the square of that norm
     over the gap to the other eigenvalues. The norm over the gap bounds the angle between the
@@ -306,21 +323,21 @@ def _full_convergence(
         # Eigenvalue d + 1 is at most its Ritz value plus its residual, if none was missed.
         gap = ritz_values[d - 1] - ritz_values[d] - residual_norms[d]
     if gap <= 0:  # with a tie at d no angle is defined; each eigenvalue is within its residual
-        return residual_sum, residual <= rounding
+        return _Accuracy(residual_sum, residual <= rounding)
     sum_error = float(min(residual**2 / gap, residual_sum))
     # Both the angle, residual / gap, and the error of the sum, residual^2 / gap, must be within
     # their tolerances; a residual that is rounding error cannot be reduced.
     residual_tol = max(rounding, min(ANGLE_TOL * gap, np.sqrt(rounding * gap)))
-    return sum_error, residual <= residual_tol
+    return _Accuracy(sum_error, residual <= residual_tol)
 
 
-def _is_at_floor(residual_norms: FloatArray, norm_bound: float) -> bool:
+def _are_rounding_errors(residual_norms: FloatArray, norm_bound: float) -> bool:
     """Return whether residuals are rounding errors, which no iteration reduces.
 
     Rounding the basis leaves residuals of a few eps times the norm of the operator.
     """
-    floor = EPS * ROTATION_TERMS * norm_bound * np.sqrt(len(residual_norms))
-    return bool(np.linalg.norm(residual_norms) <= floor)
+    rounding = EPS * ROTATION_TERMS * norm_bound * np.sqrt(len(residual_norms))
+    return bool(np.linalg.norm(residual_norms) <= rounding)
 
 
 def _sum_error(ritz_values: FloatArray, residuals: FloatArray, d: int) -> float:
@@ -330,5 +347,7 @@ def _sum_error(ritz_values: FloatArray, residuals: FloatArray, d: int) -> float:
     beyond the block stands for all other eigenvalues.
     """
     block = residuals.shape[1]
-    gap = ritz_values[d - 1] - ritz_values[block] if len(ritz_values) > block else 0.0
+    if len(ritz_values) <= block:
+        return np.inf
+    gap = ritz_values[d - 1] - ritz_values[block]
     return float((residuals[:, :d] ** 2).sum() / gap) if gap > 0 else np.inf

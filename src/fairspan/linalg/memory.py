@@ -8,8 +8,8 @@ from pathlib import Path
 from fairspan.errors import Cause, InvalidInput, warn
 from fairspan.formatting.messages import counted
 
-# p x p matrices held per group while moments are computed (measured: 2.3 to 2.9).
-_MATRICES_HELD = 3
+# p x p matrices per group in memory while moments are computed (measured: 2.3 to 2.9).
+_MATRICES_PER_GROUP = 3
 # Always allowed unless `max_memory` is set; querying the machine would take longer.
 _ALWAYS_ALLOWED_BYTES = 2**30
 # Operations of one eigendecomposition, divided by p^3.
@@ -29,7 +29,7 @@ def moments_nbytes(n_groups: int, n_features: int) -> int:
     >>> moments_nbytes(2, 1000)
     48000000
     """
-    return _MATRICES_HELD * 8 * n_groups * n_features**2
+    return _MATRICES_PER_GROUP * 8 * n_groups * n_features**2
 
 
 def warn_if_slow(n_rows: int | None, n_features: int) -> None:

@@ -16,7 +16,7 @@ from contextvars import copy_context
 from functools import cache
 from pathlib import Path
 from threading import Lock, get_ident
-from typing import Literal, Protocol, TypeVar
+from typing import Literal, NamedTuple, Protocol, TypeVar
 
 import threadpoolctl
 
@@ -27,8 +27,25 @@ BlasPackage = Literal["numpy", "scipy"]
 # Number of features up to which products with blocks of rows are limited by memory bandwidth.
 MAX_MEMORY_BOUND_FEATURES = 128
 _LOCK = Lock()
-# Active limits, oldest first: the Python thread that set each, and the package it leaves unlimited.
-_ACTIVE_LIMITS: dict[object, tuple[int, BlasPackage | None]] = {}
+
+
+class _Limit(NamedTuple):
+    """Limit on the number of BLAS threads.
+
+    Attributes
+    ----------
+    python_thread : int
+        Identifier of the Python thread that set the limit.
+    package : {"numpy", "scipy"} or None
+        Package whose BLAS library is not limited.
+    """
+
+    python_thread: int
+    package: BlasPackage | None
+
+
+# Active limits, oldest first, by a key of each.
+_ACTIVE_LIMITS: dict[object, _Limit] = {}
 # Thread count of each library before the first limit.
 _ORIGINAL_THREADS: list[int] = []
 
@@ -41,15 +58,16 @@ def limit_blas_threads(package: BlasPackage | None) -> Iterator[int]:
     take milliseconds. Yields the number of Python threads that may compute inside; 1 if a limit was
     already active, whose holder may use the other cores.
     """
-    limit = object()  # key of this limit among the active ones
-    owner_and_package = get_ident(), package
+    key = object()  # key of this limit among the active ones
+    limit = _Limit(get_ident(), package)
     with _LOCK:
         is_outermost = not _ACTIVE_LIMITS
         if is_outermost:
             _ORIGINAL_THREADS[:] = [library.num_threads for library in _blas_libraries()]
         # A limit within an equal one of the same Python thread changes nothing, in or out.
-        is_repeated = owner_and_package in list(_ACTIVE_LIMITS.values())[-1:]
-        _ACTIVE_LIMITS[limit] = owner_and_package
+        innermost = next(reversed(_ACTIVE_LIMITS.values()), None)
+        is_repeated = limit == innermost
+        _ACTIVE_LIMITS[key] = limit
         # Every library gets one thread while several Python threads have limits.
         if not is_repeated:
             _apply_limits()
@@ -57,7 +75,7 @@ def limit_blas_threads(package: BlasPackage | None) -> Iterator[int]:
         yield max(_ORIGINAL_THREADS, default=1) if is_outermost else 1
     finally:
         with _LOCK:
-            del _ACTIVE_LIMITS[limit]
+            del _ACTIVE_LIMITS[key]
             if not is_repeated:
                 _apply_limits()
 
@@ -101,10 +119,11 @@ class _BlasLibrary(Protocol):
 
 def _unlimited_libraries() -> tuple[_BlasLibrary, ...]:
     """Libraries of the innermost limit; none while several Python threads hold limits."""
-    threads = {thread for thread, _ in _ACTIVE_LIMITS.values()}
-    if len(threads) != 1:
+    limits = list(_ACTIVE_LIMITS.values())
+    python_threads = {limit.python_thread for limit in limits}
+    if len(python_threads) != 1:
         return ()
-    _, package = list(_ACTIVE_LIMITS.values())[-1]
+    package = limits[-1].package
     return () if package is None else _blas_libraries_of(package)
 
 

@@ -1,6 +1,7 @@
 """Labels of rows as categories and integer codes."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import cast
 
 import numpy as np
@@ -211,51 +212,58 @@ class LabelEncoder:
         return codes[labels.codes]
 
     def _encode_category(self, labels: CodedLabels, category: int, first_row: int) -> int:
-        """Return the code of the label at index `category`; the next free one for a new label.
-
-        A new label is checked first: it must be of a supported type, that of the labels so far, and
-        among the allowed labels if the encoder is closed, that is if they were given.
-        """
+        """Return the code of the label at index `category`; the next free one for a new label."""
         label = labels.categories[category]
         if not isinstance(label, list):  # lists are invalid, and would become tuples
             label = to_python_label(label)
         types = label_type(label)
         if types == self._label_type and not is_missing_label(label) and label in self._codes:
             return self._codes[label]
+        self._check_new_label(label, partial(_row_of, labels, category, first_row))
+        self._label_type = types
+        return self._codes.setdefault(label, len(self._codes))
+
+    def _check_new_label(self, label: Label, describe_row: Callable[[], str]) -> None:
+        """Check a label that has no code yet.
+
+        `describe_row` describes the first row that has it, which is searched for only if the label
+        is invalid.
+
+        It must be of a supported type, that of the labels so far, and among the allowed labels if
+        the encoder is closed, that is if they were given.
+        """
         if is_missing_label(label):
             raise InvalidInput(
-                f"The group label in {_row_of(labels, category, first_row)} is missing (None or "
-                "NaN)",
+                f"The group label in {describe_row()} is missing (None or NaN)",
                 "Allowed: a label for every row",
                 "Drop these rows, or assign them to a separate group such as 'unknown'",
                 cause=Cause.MISSING_LABEL,
             )
+        types = label_type(label)
         # The type of a crossed label is tuple, followed by the types of its attributes.
-        for type_ in types[1:] if types[0] is tuple else types:
-            if type_ not in TYPE_NAMES:
-                raise InvalidType(
-                    f"The group label in {_row_of(labels, category, first_row)} is "
-                    f"{quoted_label(label)}, of type {type_.__name__}",
-                    ALLOWED_LABELS,
-                    "Convert the column, for example with astype(str)",
-                )
+        attribute_types = types[1:] if types[0] is tuple else types
+        unsupported = [type_ for type_ in attribute_types if type_ not in TYPE_NAMES]
+        if unsupported:
+            raise InvalidType(
+                f"The group label in {describe_row()} is {quoted_label(label)}, of type "
+                f"{unsupported[0].__name__}",
+                ALLOWED_LABELS,
+                "Convert the column, for example with astype(str)",
+            )
         if self._is_closed:
             raise UnknownGroup(
                 f"The rows contain the unknown group {quoted_label(label)} (first in "
-                f"{_row_of(labels, category, first_row)})",
+                f"{describe_row()})",
                 f"Known groups are {format_list(self.labels)}",
                 "Check the group column for misspelt or new values, or refit with that group",
             )
-        if self._label_type not in (None, types):
+        if self._label_type is not None and self._label_type != types:
             raise InvalidInput(
                 f"Group labels mix {format_label_type(self._label_type)} with "
-                f"{format_label_type(types)} ({_row_of(labels, category, first_row)}: "
-                f"{quoted_label(label)})",
+                f"{format_label_type(types)} ({describe_row()}: {quoted_label(label)})",
                 ALLOWED_LABELS,
                 "Convert the column to one type, for example with astype(str)",
             )
-        self._label_type = types
-        return self._codes.setdefault(label, len(self._codes))
 
 
 def _row_of(labels: CodedLabels, category: int, first_row: int) -> str:

@@ -15,9 +15,9 @@ from fairspan.rows.mapped import WrappedRows
 from fairspan.typing import IndexArray
 
 # Constants of splitmix64 (Steele, Lea and Flood 2014), which hashes consecutive integers.
-_SPLITMIX_GAMMA, _SPLITMIX_MIX_1, _SPLITMIX_MIX_2 = map(
-    np.uint64, (0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB133111EB)
-)
+_SPLITMIX_GAMMA = np.uint64(0x9E3779B97F4A7C15)
+_SPLITMIX_MIX_1 = np.uint64(0xBF58476D1CE4E5B9)
+_SPLITMIX_MIX_2 = np.uint64(0x94D049BB133111EB)
 
 
 @dataclass(frozen=True)
@@ -67,10 +67,9 @@ class Folds:
         process finds the fold of a row from its position alone.
         """
         positions = positions.astype(np.uint64)
+        runs = positions // np.uint64(self.n_folds)
         with np.errstate(over="ignore"):  # wrap-around is intended
-            shift = (
-                positions // np.uint64(self.n_folds) + np.uint64(1 + self.seed)
-            ) * _SPLITMIX_GAMMA
+            shift = (runs + np.uint64(1 + self.seed)) * _SPLITMIX_GAMMA
             shift = (shift ^ (shift >> np.uint64(30))) * _SPLITMIX_MIX_1
             shift = (shift ^ (shift >> np.uint64(27))) * _SPLITMIX_MIX_2
             shift ^= shift >> np.uint64(31)

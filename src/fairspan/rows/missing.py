@@ -1,7 +1,7 @@
 """Counts of missing cells and dropped rows, by group and feature."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -38,9 +38,42 @@ class MissingCounts:
     n_without_group: int
 
 
-# By group, or None for rows without a group, an array of 2 + 2p counts: rows, dropped rows, missing
-# cells by feature, and rows dropped because of one feature alone, by feature.
-_Counts = dict[Label | None, IntegerArray]
+@dataclass(frozen=True, eq=False)
+class _GroupCounts:
+    """Counts of the rows of one group, or of the rows without a group.
+
+    Attributes
+    ----------
+    n_rows, n_dropped : int
+        Rows, and how many of them were dropped.
+    n_missing : (p,) array of int
+        Rows in which a feature is missing, by feature.
+    n_sole_causes : (p,) array of int
+        Rows dropped because of this feature alone.
+    """
+
+    n_rows: int
+    n_dropped: int
+    n_missing: IntegerArray
+    n_sole_causes: IntegerArray
+
+    @classmethod
+    def of_complete_rows(cls, n_rows: int, n_features: int) -> "_GroupCounts":
+        """Return the counts of rows without missing cells."""
+        no_cells = np.zeros(n_features, dtype=np.int64)
+        return cls(n_rows, 0, no_cells, no_cells)
+
+    def __add__(self, other: "_GroupCounts") -> "_GroupCounts":
+        return _GroupCounts(
+            self.n_rows + other.n_rows,
+            self.n_dropped + other.n_dropped,
+            self.n_missing + other.n_missing,
+            self.n_sole_causes + other.n_sole_causes,
+        )
+
+
+# Counts by group; None stands for rows without a group.
+_CountsByGroup = dict[Label | None, _GroupCounts]
 
 
 def count_missing(rows: Rows) -> MissingCounts:
@@ -59,97 +92,72 @@ def count_missing(rows: Rows) -> MissingCounts:
     """
     p = rows.n_features
     by_group = aggregate(rows, _MissingAggregator()) or {}
-    # Columns of the counts: rows, dropped rows, p of missing cells by feature, and p of rows
-    # dropped because of one feature alone. The key None stands for rows without a group.
-    zeros = np.zeros(2 + 2 * p, dtype=np.int64)
-    unlabeled = by_group.pop(None, zeros)
+    unlabeled = by_group.pop(None, None)
     groups: list[Label] = sorted(label for label in by_group if label is not None)
-    counts = np.array([by_group[group] for group in groups], dtype=np.int64)
-    counts = counts.reshape(-1, 2 + 2 * p)
+    counts = [by_group[group] for group in groups]
+    n_missing = np.array([group.n_missing for group in counts], dtype=np.int64)
+    n_sole_causes = np.array([group.n_sole_causes for group in counts], dtype=np.int64)
     return MissingCounts(
         groups=tuple(groups),
-        n_rows=counts[:, 0],
-        n_dropped=counts[:, 1],
-        n_missing=counts[:, 2 : 2 + p],
-        n_dropped_by_feature=counts[:, 2 + p :].sum(axis=0),
-        n_without_group=int(unlabeled[0]),
+        n_rows=np.array([group.n_rows for group in counts], dtype=np.int64),
+        n_dropped=np.array([group.n_dropped for group in counts], dtype=np.int64),
+        n_missing=n_missing.reshape(-1, p),
+        n_dropped_by_feature=n_sole_causes.reshape(-1, p).sum(axis=0),
+        n_without_group=0 if unlabeled is None else unlabeled.n_rows,
     )
 
 
 class _MissingAggregator:
     """Aggregator for :func:`count_missing`."""
 
-    def aggregate(self, rows: RowSource) -> _Counts:
-        """Count the rows and missing cells of some rows, by group.
-
-        The counts of a group are an array of 2 + 2p numbers: rows, dropped rows, missing cells by
-        feature, and rows dropped because of one feature alone, by feature.
-        """
-        total: _Counts = {}
+    def aggregate(self, rows: RowSource) -> _CountsByGroup:
+        """Count the rows and missing cells of some rows, by group."""
+        total: _CountsByGroup = {}
         for block in rows.blocks():
-            labels = block.groups
-            assert labels is not None
-            # The rows of a block are those that are kept; `dropped_rows` holds the others.
-            n_rows = np.bincount(labels.codes, minlength=len(labels.categories)).tolist()
-            for label, n in zip(labels.categories, n_rows, strict=True):
-                counts = np.zeros(2 + 2 * rows.n_features, dtype=np.int64)
-                counts[0] = n
-                self._add_counts(total, label, counts)
-            missing = np.isnan(block.values)
-            if missing.any():
-                # Incomplete rows that are kept: no cell caused a drop, and they have been counted
-                # as rows.
-                no_drop = np.zeros_like(missing)
-                self._count_block(total, labels, missing, sole_cause=no_drop, n_rows=0)
+            assert block.groups is not None
+            # The values of a block are those of the rows that are kept.
+            self._count_kept_rows(total, block.groups, np.isnan(block.values))
             if block.dropped_rows is not None:
-                self._count_dropped(total, *block.dropped_rows)
+                self._count_dropped_rows(total, *block.dropped_rows)
         return total
 
-    def _count_dropped(self, total: _Counts, labels: CodedLabels, missing: BoolArray) -> None:
-        """Count dropped rows, and which feature alone was the cause."""
-        has_one_cause = (missing.sum(axis=1) == 1) & ~labels.missing_mask
-        sole_cause = missing & has_one_cause[:, None]
-        self._count_block(total, labels, missing, sole_cause, n_rows=1)
-
-    def _count_block(
-        self,
-        total: _Counts,
-        labels: CodedLabels,
-        missing: BoolArray,
-        sole_cause: BoolArray,
-        *,
-        n_rows: int,
+    def _count_kept_rows(
+        self, total: _CountsByGroup, labels: CodedLabels, missing: BoolArray
     ) -> None:
-        """Add the counts of some rows to `total`, in place.
-
-        Parameters
-        ----------
-        total : dict of label to (2 + 2p,) array of int
-            By group: rows, dropped rows, missing cells by feature, and rows dropped because of one
-            feature alone, by feature.
-        labels : CodedLabels of r rows
-        missing, sole_cause : (r, p) arrays of bool
-            Masks of missing cells, and of those that alone caused their row to be dropped.
-        n_rows : int
-            1 for dropped rows, each of which adds to the rows and to the dropped rows of its group;
-            0 for other rows, which have been counted.
-        """
+        """Add the counts of rows that are kept, with an (r, p) mask of missing cells."""
+        n_rows = np.bincount(labels.codes, minlength=len(labels.categories)).tolist()
+        is_complete = not missing.any()
         for code, label in enumerate(labels.categories):
-            mask = labels.codes == code
-            by_feature = [missing[mask].sum(axis=0), sole_cause[mask].sum(axis=0)]
-            n_dropped = n_rows * mask.sum()
-            counts = np.concatenate([[n_dropped, n_dropped], *by_feature])
+            counts = _GroupCounts.of_complete_rows(n_rows[code], missing.shape[1])
+            if not is_complete:
+                n_missing = missing[labels.codes == code].sum(axis=0)
+                counts = replace(counts, n_missing=n_missing)
             self._add_counts(total, label, counts)
 
-    def merge(self, left: _Counts, right: _Counts) -> _Counts:
+    def _count_dropped_rows(
+        self, total: _CountsByGroup, labels: CodedLabels, missing: BoolArray
+    ) -> None:
+        """Add the counts of dropped rows, and which feature alone was the cause."""
+        has_one_cause = (missing.sum(axis=1) == 1) & ~labels.missing_mask
+        is_sole_cause = missing & has_one_cause[:, None]
+        for code, label in enumerate(labels.categories):
+            mask = labels.codes == code
+            n_dropped = int(mask.sum())
+            n_missing = missing[mask].sum(axis=0)
+            n_sole_causes = is_sole_cause[mask].sum(axis=0)
+            counts = _GroupCounts(n_dropped, n_dropped, n_missing, n_sole_causes)
+            self._add_counts(total, label, counts)
+
+    def merge(self, left: _CountsByGroup, right: _CountsByGroup) -> _CountsByGroup:
         """Add the counts of two parts."""
         total = dict(left)
         for label, counts in right.items():
             total[label] = total[label] + counts if label in total else counts
         return total
 
-    def _add_counts(self, total: _Counts, label: RawLabel, counts: IntegerArray) -> None:
-        if not counts.any():  # a category that does not occur
+    def _add_counts(self, total: _CountsByGroup, label: RawLabel, counts: _GroupCounts) -> None:
+        """Add the counts of rows with a label to those of its group."""
+        if not counts.n_rows:  # a category that does not occur
             return
         group = None if is_missing_label(label) else to_python_label(label)
         total[group] = total[group] + counts if group in total else counts

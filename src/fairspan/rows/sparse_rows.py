@@ -68,18 +68,19 @@ class SparseRows(InMemoryRows):
         If `on_missing` is "drop", rows with a missing cell or label are dropped; if it is "error",
         the only other value for sparse rows, all are kept.
         """
-        keep_mask = np.ones(self.n_rows, dtype=bool)
+        is_complete = np.ones(self.n_rows, dtype=bool)
         # Rows without any groups are all kept: the callers raise for them.
         if self.on_missing == "error" or self.groups is None:
-            return keep_mask
+            return is_complete
         # Missing cells are stored entries that are NaN.
-        keep_mask[self.matrix.tocoo().row[np.isnan(self.matrix.data)]] = False
-        return keep_mask & ~self.missing_label_mask
+        is_missing = np.isnan(self.matrix.data)
+        is_complete[self.matrix.tocoo().row[is_missing]] = False
+        return is_complete & ~self.missing_label_mask
 
     def without_dropped(self) -> SparseRows:
         """Return the rows without those that `on_missing` drops."""
-        keep_mask = self.kept_mask
-        return self if keep_mask.all() else self.take(np.flatnonzero(keep_mask))
+        mask = self.kept_mask
+        return self if mask.all() else self.take(np.flatnonzero(mask))
 
     def take(self, indices: IndexArray) -> SparseRows:
         """Select rows by position."""

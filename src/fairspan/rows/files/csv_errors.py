@@ -121,20 +121,28 @@ def _row_length_error(path: Path, csv_format: CsvFormat) -> InvalidInput | None:
         has_equal_rows = len(lengths) == 1 and len(first_rows) >= _MIN_EQUAL_ROWS
         if csv_format.header and has_equal_rows:
             return _header_length_error(path, header, row)
-        quoted_lines = ""
-        if row.last_line > row.first_line:
-            quoted_lines = f", since a quoted cell there continues up to line {row.last_line}"
         header_name = "header" if csv_format.header else "first row"
-        correct = f"Correct line {row.first_line}, or specify the format"
-        return InvalidInput(
-            f"{path} has a row with {row.n_cells} cells in line {row.first_line}, but a "
-            f"{header_name} with {header.n_cells}{quoted_lines}",
-            _ALLOWED,
-            f"{correct} ({_OPEN_CALL})",
-            cause=Cause.CSV_FORMAT,
-            check=correct,  # beginning of the remedy of the command line, which has its own options
-        )
+        return _deviating_row_error(path, row, f"a {header_name} with {header.n_cells}")
     return None
+
+
+def _deviating_row_error(path: Path, row: RowLines, expected: str) -> InvalidInput:
+    """Build the error for a row that differs in length from the others.
+
+    `expected` describes the header, or the first row, and its number of cells.
+    """
+    quoted_lines = ""
+    if row.last_line > row.first_line:
+        quoted_lines = f", since a quoted cell there continues up to line {row.last_line}"
+    correct = f"Correct line {row.first_line}, or specify the format"
+    return InvalidInput(
+        f"{path} has a row with {row.n_cells} cells in line {row.first_line}, but {expected}"
+        f"{quoted_lines}",
+        _ALLOWED,
+        f"{correct} ({_OPEN_CALL})",
+        cause=Cause.CSV_FORMAT,
+        check=correct,  # beginning of the remedy of the command line, which has its own options
+    )
 
 
 def _header_length_error(path: Path, header: RowLines, first_row: RowLines) -> InvalidInput:

@@ -1,13 +1,7 @@
 """Estimated number of rows of files, for progress."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    pass
 
 # Bytes that are sampled for the estimate of the number of rows.
 _SAMPLE_BYTES = 1 << 16
