@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence, Sized
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import accumulate, pairwise
-from typing import TYPE_CHECKING, TypeAlias, cast
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias, cast
 
 import narwhals.stable.v2 as nw
 import numpy as np
@@ -100,7 +100,7 @@ class _IndexedPart:
 
 def _aggregate_partition(
     aggregator: Aggregator[Result],
-    template: DaskRows,
+    partition_opener: DaskRows,
     number: int,
     partition: Partition,
     labels: LabelsLike,
@@ -111,7 +111,7 @@ def _aggregate_partition(
     Parameters
     ----------
     aggregator : Aggregator
-    template : DaskRows
+    partition_opener : DaskRows
         Copy of the rows without their data, which opens partitions.
     number : int
         Number of the partition, for messages.
@@ -130,7 +130,7 @@ def _aggregate_partition(
             check_alignment(
                 {"X": partition, "sensitive_features": labels, "sample_weight": weights}
             )
-            rows = template.open_partition(
+            rows = partition_opener.open_partition(
                 partition, _without_index(labels), _without_index(weights), number
             )
             return aggregator.aggregate(rows)
@@ -215,12 +215,12 @@ class DaskRows(PartitionedColumnRows):
         """Aggregate all partitions; None if there are no rows."""
         delayed_aggregator = delay(aggregator)
         # A copy for tasks, which receive their own partition, labels and weights.
-        template = delay(replace(self, collection=None, partition_labels=(), partition_weights=()))
+        opener = delay(replace(self, collection=None, partition_labels=(), partition_weights=()))
         assert self.collection is not None  # only the copies in tasks have none
         partitions = _delayed_rows(self.collection, self.selection)
         parts = zip(partitions, self.partition_labels, self.partition_weights, strict=True)
         results = [
-            delay(_aggregate_partition)(delayed_aggregator, template, number, *part)
+            delay(_aggregate_partition)(delayed_aggregator, opener, number, *part)
             for number, part in enumerate(parts)
         ]
         return cast("Result | None", compute(merge_tree(delayed_aggregator, results)))
@@ -317,21 +317,10 @@ class DaskAdapter(SourceAdapter):
         InvalidInput
             Non-numeric data, no features, a missing column, or inconsistent lengths.
         """
-        classes, clusters = class_and_cluster_columns(metadata)
-        collection: DaskCollection
-        meta = _meta_frame(X)  # without rows, but with the columns and types of a data frame
-        if meta is None:
-            collection = _validate_array(X)
-            for name, column in (("y", classes), ("clusters", clusters)):
-                if column is not None:  # raises: an array has no names of columns
-                    resolve_labels(column, 0, X=None, name=name)
-            sizes = rows_per_chunk(collection)
-            selection = _array_selection(collection, on_missing)
-        else:
-            collection = cast("DaskFrame", X)
-            sizes = None
-            selection = _frame_selection(meta, metadata, on_missing)
-        partitions = _delayed_rows(collection, selection)
+        opened = _open_collection(X, metadata, on_missing)
+        selection = opened.selection
+        sizes = opened.sizes
+        partitions = _delayed_rows(opened.collection, selection)
         # Without divisions, each partition may number its rows from zero (those of CSV files do).
         has_index = bool(getattr(X, "known_divisions", False))
         # Groups and weights in columns of X are read with each partition; others are split.
@@ -357,7 +346,7 @@ class DaskAdapter(SourceAdapter):
         # The name of Dask labels is a task key; their meta object has the name of the column.
         names = source_column_names(getattr(groups, "_meta", groups))
         row_offsets = None if sizes is None else tuple(accumulate(sizes, initial=0))
-        return DaskRows(collection, selection, labels, weights, names, row_offsets)
+        return DaskRows(opened.collection, selection, labels, weights, names, row_offsets)
 
     def map_rows(self, X: TableLike, row_map: RowMap) -> TableLike:
         """Apply a row function lazily, partition by partition, returning the same kind.
@@ -384,6 +373,44 @@ class DaskAdapter(SourceAdapter):
         if row_map.input_kind == "coordinates":
             return _map_array(_validate_array(frame.to_dask_array()), row_map)
         return _map_frame(frame, meta, row_map)
+
+
+class _OpenedCollection(NamedTuple):
+    """Dask collection after its validation.
+
+    Attributes
+    ----------
+    collection : dask array or data frame
+    selection : ColumnSelection
+    sizes : tuple of int or None
+        Rows of each partition; None if unknown.
+    """
+
+    collection: DaskCollection
+    selection: ColumnSelection
+    sizes: tuple[int, ...] | None
+
+
+def _open_collection(
+    X: TableLike, metadata: RowMetadata, on_missing: OnMissing
+) -> _OpenedCollection:
+    """Validate a Dask collection, and select its columns.
+
+    Raises
+    ------
+    InvalidType, InvalidInput
+        Same as for :meth:`DaskAdapter.open`.
+    """
+    classes, clusters = class_and_cluster_columns(metadata)
+    meta = _meta_frame(X)  # without rows, but with the columns and types of a data frame
+    if meta is not None:
+        frame_selection = _frame_selection(meta, metadata, on_missing)
+        return _OpenedCollection(cast("DaskFrame", X), frame_selection, sizes=None)
+    array = _validate_array(X)
+    for name, column in (("y", classes), ("clusters", clusters)):
+        if column is not None:  # raises: an array has no names of columns
+            resolve_labels(column, 0, X=None, name=name)
+    return _OpenedCollection(array, _array_selection(array, on_missing), rows_per_chunk(array))
 
 
 def _array_selection(array: DaskArray, on_missing: OnMissing) -> ColumnSelection:

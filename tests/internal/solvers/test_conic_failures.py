@@ -10,6 +10,7 @@ from fairspan import (
     Semidefinite,
 )
 from fairspan.errors import IncompatibleParameters
+from fairspan.solvers.convex_programs import ConicSolution
 from fairspan.solvers.published import semidefinite
 from problems import build_problem, random_moments, search_boundary
 
@@ -36,7 +37,9 @@ def test_bounds_hold_even_if_the_conic_solver_is_cut_short(monkeypatch):
 
 def test_a_failing_conic_solver_is_reported(monkeypatch):
     def return_nan(quadratic, linear, constraints, rhs, cone_sizes, tol):
-        return np.full(len(linear), np.nan), np.full(len(rhs), np.nan), "NumericalError"
+        return ConicSolution(
+            np.full(len(linear), np.nan), np.full(len(rhs), np.nan), "NumericalError"
+        )
 
     monkeypatch.setattr(semidefinite, "solve_conic", return_nan)
     with pytest.raises(IncompatibleParameters, match="Clarabel ended with status NumericalError"):

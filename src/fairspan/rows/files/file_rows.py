@@ -187,7 +187,7 @@ class FileRows(PartitionedColumnRows):
                 f"{path}: an unnamed column is ignored. It is probably a stored index; name it if "
                 "it is a feature."
             )
-        # Whether the header, the first line, looks like a row.
+        # If the header, the first line, looks like a row, errors and warnings say so.
         header_is_data = any(part.csv_format and part.csv_format.header_is_data for part in parts)
         try:
             selection = ColumnSelection.from_patterns(
@@ -206,12 +206,7 @@ class FileRows(PartitionedColumnRows):
             names = [*roles.names, *features, *exclude]
             raise _header_is_data_error(path, names) from error
         if header_is_data:
-            warn(
-                f"{path}: the first line looks like a row, but is used as the header.",
-                "If there is no header, name the columns column_1, column_2 and so on with "
-                "FileRows.open(..., csv={'header': False}).",
-                Cause.CSV_COLUMNS_OF_A_ROW,
-            )
+            _warn_of_row_as_header(path)
         return cls(Path(path), schema, parts, selection)
 
     @property
@@ -350,6 +345,16 @@ class FileRows(PartitionedColumnRows):
         if total is None and is_progress_shown():
             total = estimate_n_rows([file.path for file in files.parts])
         return Stage(self.stage_name, total, "rows")
+
+
+def _warn_of_row_as_header(path: str | Path) -> None:
+    """Warn that the header of a file looks like a row."""
+    warn(
+        f"{path}: the first line looks like a row, but is used as the header.",
+        "If there is no header, name the columns column_1, column_2 and so on with "
+        "FileRows.open(..., csv={'header': False}).",
+        Cause.CSV_COLUMNS_OF_A_ROW,
+    )
 
 
 def _header_is_data_error(path: str | Path, names: Sequence[str]) -> InvalidInput:

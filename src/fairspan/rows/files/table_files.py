@@ -105,12 +105,12 @@ class FilePart:
         stored = BatchRequest.from_columns(stored_columns, request.text_columns)
         with explain_read_errors(self.path):
             for batch in self._read_stored(schema, stored, size):
-                arrays = [
-                    pa.repeat(pa.scalar(constants[name]), batch.num_rows)
-                    if name in constants
-                    else batch.column(name)
-                    for name in columns
-                ]
+                arrays = []
+                for name in columns:
+                    if name in constants:
+                        arrays.append(pa.repeat(pa.scalar(constants[name]), batch.num_rows))
+                    else:
+                        arrays.append(batch.column(name))
                 yield self.na_values.mask(pa.record_batch(arrays, names=list(columns)))
 
     def _read_stored(
@@ -441,12 +441,14 @@ def _parse_partition_values(folder: Path, files: Sequence[Path]) -> list[Partiti
     integer_columns = {
         name for name in columns if all(_is_integer_or_null(texts[name]) for texts in texts_by_file)
     }
+
+    def parse(name: str, text: str | None) -> str | int | None:
+        if name in integer_columns and text is not None:
+            return int(text)
+        return text
+
     return [
-        tuple(
-            (name, int(text) if name in integer_columns and text is not None else text)
-            for name, text in texts.items()
-        )
-        for texts in texts_by_file
+        tuple((name, parse(name, text)) for name, text in texts.items()) for texts in texts_by_file
     ]
 
 

@@ -5,7 +5,7 @@ relaxation much faster; this implementation serves for reference and comparison.
 """
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 import scipy
@@ -123,9 +123,24 @@ class Semidefinite(Solver):
         )
 
 
+class _RelaxedSolution(NamedTuple):
+    """Solution of the semidefinite program.
+
+    Attributes
+    ----------
+    projector : (p, p) array
+        P.
+    multipliers : (m,) array
+        Multipliers of the pieces, on a simplex for each block.
+    """
+
+    projector: FloatArray
+    multipliers: FloatArray
+
+
 def _solve_relaxation(
     mixtures: FloatArray, piece_constants: FloatArray, blocks: Blocks, n_components: int
-) -> tuple[FloatArray, FloatArray]:
+) -> _RelaxedSolution:
     """Minimize the sum of the block maxima of R_i - <M_i, P> by a semidefinite program.
 
     Equation (4) of Samadi et al. (2018). P is symmetric with 0 <= P <= I and tr P = d. Piece i is
@@ -145,10 +160,7 @@ def _solve_relaxation(
 
     Returns
     -------
-    projector : (p, p) array
-        P.
-    multipliers : (m,) array
-        Multipliers of the pieces, on a simplex for each block.
+    _RelaxedSolution
 
     Raises
     ------
@@ -161,7 +173,9 @@ def _solve_relaxation(
         # P = I is the only feasible point, and a conic solver needs an interior.
         values = piece_constants - np.einsum("ipp->i", mixtures)
         # All weight on the largest piece of each block.
-        return np.eye(p), np.eye(m)[blocks.argmax(values)].sum(axis=0)
+        multipliers = np.zeros(m)
+        multipliers[blocks.argmax(values)] = 1.0
+        return _RelaxedSolution(np.eye(p), multipliers)
     scale = float(np.abs(mixtures).sum(axis=1).max()) or 1.0
     # The variables are svec(P) and the largest piece of each block. The constants only shift the
     # pieces; subtracting their common part preserves the digits of P.
@@ -177,7 +191,7 @@ def _solve_relaxation(
     cost = np.append(np.zeros(n_entries), np.ones(n))
     # One equation, m inequalities and two semidefinite matrices of order p, in the order of `rows`.
     cone_sizes = ConeSizes(1, m, psd_orders=(p, p))
-    x, duals, status = solve_conic(
+    solution = solve_conic(
         quadratic=None,
         linear=cost,
         constraints=rows,
@@ -185,13 +199,17 @@ def _solve_relaxation(
         cone_sizes=cone_sizes,
         tol=CONIC_TOL,
     )
-    if not np.isfinite(x).all():
+    if not np.isfinite(solution.x).all():
         raise IncompatibleParameters(
-            f"The solver 'semidefinite' found no solution: Clarabel ended with status {status}",
+            "The solver 'semidefinite' found no solution: Clarabel ended with status "
+            f"{solution.status}",
             "Allowed: second moments whose eigenvalues do not span too many orders of magnitude",
             "Scale the features, or use solver='auto'",
         )
-    return smat(x[:n_entries], p), blocks.normalize(duals[1 : 1 + m])
+    return _RelaxedSolution(
+        projector=smat(solution.x[:n_entries], p),
+        multipliers=blocks.normalize(solution.duals[1 : 1 + m]),
+    )
 
 
 def _subtract_block_maxima(piece_constants: FloatArray, blocks: Blocks) -> FloatArray:
@@ -225,13 +243,19 @@ def _solve_vertex_program(
     scale = float(np.abs(piece_gains).max()) or 1.0
     m, p = piece_gains.shape
     n = len(blocks.starts)
+    cost = np.append(np.zeros(p), np.ones(n))
+    # No piece exceeds the largest of its block.
+    piece_rows = np.hstack([-piece_gains / scale, -blocks.indicator_matrix(m).T])
+    trace_row = np.append(np.ones(p), np.zeros(n))
+    eigenvalue_bounds = [(0, 1)] * p
+    maximum_bounds = [(None, None)] * n
     result = scipy.optimize.linprog(
-        np.append(np.zeros(p), np.ones(n)),
-        A_ub=np.hstack([-piece_gains / scale, -blocks.indicator_matrix(m).T]),
+        cost,
+        A_ub=piece_rows,
         b_ub=-_subtract_block_maxima(piece_constants, blocks) / scale,
-        A_eq=np.append(np.ones(p), np.zeros(n))[None, :],
+        A_eq=trace_row[None, :],
         b_eq=[n_components],
-        bounds=[(0, 1)] * p + [(None, None)] * n,
+        bounds=[*eigenvalue_bounds, *maximum_bounds],
         **_LINPROG_OPTIONS,
     )
     if result.x is None:
