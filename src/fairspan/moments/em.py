@@ -256,7 +256,7 @@ class _EMStep:
         Weight of the pooled correlations in each group.
     independence_weight : float
         Weight of zero correlations in the pooled ones.
-    parts : list of _Part, optional
+    chunks : list of _PatternedChunk, optional
         All rows, if they are few enough to stay in memory; by default, each step reads them again.
     """
 
@@ -264,7 +264,7 @@ class _EMStep:
     labels: tuple[Label, ...]
     pool_weights: FloatArray
     independence_weight: float
-    parts: "list[_Part] | None" = None
+    chunks: "list[_PatternedChunk] | None" = None
 
     @classmethod
     def from_groups(cls, rows: Rows, groups: Mapping[Label, "ObservedStatistics"]) -> "_EMStep":
@@ -284,8 +284,8 @@ class _EMStep:
         labels = tuple(groups)
         is_small = sum(counts) * pairs.shape[1] <= CHUNK_ENTRIES
         stays_in_memory = is_small and as_partitioned(rows) is None
-        parts = aggregate(rows, _PartsAggregator(labels)) if stays_in_memory else None
-        return cls(rows, labels, np.array(pool_weights), independence_weight, parts)
+        chunks = aggregate(rows, _ChunkCollector(labels)) if stays_in_memory else None
+        return cls(rows, labels, np.array(pool_weights), independence_weight, chunks)
 
     def __call__(self, models: FloatArray) -> FloatArray:
         """Return the next models.
@@ -312,11 +312,11 @@ class _EMStep:
             for label, model in zip(self.labels, models, strict=True)
         }
         aggregator = _EStepAggregator(normal_models)
-        if self.parts is None:
+        if self.chunks is None:
             sums_by_label = aggregate(self.rows, aggregator)
             assert sums_by_label is not None
         else:
-            sums_by_label = aggregator.sum_parts(self.parts)
+            sums_by_label = aggregator.sum_chunks(self.chunks)
         return [sums_by_label[label] for label in self.labels]
 
     def _shrink(self, covariances: FloatArray, weights: FloatArray) -> FloatArray:
@@ -342,8 +342,8 @@ def _shrinkage_weight(count: int, pairs: IntegerArray) -> float:
 
 
 @dataclass(frozen=True, eq=False)
-class _Part:
-    """Rows of one group that are completed together.
+class _PatternedChunk:
+    """Rows of one group that are completed together, with their missingness patterns.
 
     Attributes
     ----------
@@ -358,26 +358,28 @@ class _Part:
 
 
 @dataclass(frozen=True)
-class _PartsAggregator:
-    """Pass that reads rows into memory."""
+class _ChunkCollector:
+    """Aggregator that reads rows into memory."""
 
     labels: tuple[Label, ...]
 
-    def aggregate(self, rows: RowSource) -> list[_Part]:
+    def aggregate(self, rows: RowSource) -> list[_PatternedChunk]:
         """Read some rows."""
-        return list(_iterate_parts(rows, self.labels))
+        return list(_iterate_chunks(rows, self.labels))
 
-    def merge(self, left: list[_Part], right: list[_Part]) -> list[_Part]:
+    def merge(
+        self, left: list[_PatternedChunk], right: list[_PatternedChunk]
+    ) -> list[_PatternedChunk]:
         """Concatenate two lists."""
         return left + right
 
 
-def _iterate_parts(rows: RowSource, labels: tuple[Label, ...]) -> Iterator[_Part]:
+def _iterate_chunks(rows: RowSource, labels: tuple[Label, ...]) -> Iterator[_PatternedChunk]:
     """Iterate over rows of one group at a time, with their missingness patterns."""
     for chunk in ChunkReader(rows, LabelEncoder(list(labels))).chunks():
         for block in blocks_to_complete(chunk.values):
             incomplete = IncompleteRows.from_values(chunk.values[block])
-            yield _Part(chunk.label, incomplete, chunk.weights[block])
+            yield _PatternedChunk(chunk.label, incomplete, chunk.weights[block])
 
 
 @dataclass(eq=False)
@@ -413,17 +415,18 @@ class _EStepAggregator:
 
     def aggregate(self, rows: RowSource) -> dict[Label, _ExpectedSums]:
         """Sum over some rows."""
-        return self.sum_parts(_iterate_parts(rows, tuple(self.models)))
+        return self.sum_chunks(_iterate_chunks(rows, tuple(self.models)))
 
-    def sum_parts(self, parts: "Iterable[_Part]") -> dict[Label, _ExpectedSums]:
+    def sum_chunks(self, chunks: "Iterable[_PatternedChunk]") -> dict[Label, _ExpectedSums]:
         """Sum over rows whose missingness patterns are known."""
         sums: dict[Label, _ExpectedSums] = {}
-        for part in parts:
-            completed = self.models[part.label].complete(part.rows)
-            weighted = completed.values * part.weights[:, None]
-            second = weighted.T @ completed.values + completed.covariance(part.weights)
-            weight = float(part.weights.sum())
-            merge_statistics(sums, part.label, _ExpectedSums(weight, weighted.sum(axis=0), second))
+        for chunk in chunks:
+            completed = self.models[chunk.label].complete(chunk.rows)
+            weighted = completed.values * chunk.weights[:, None]
+            second = weighted.T @ completed.values + completed.covariance(chunk.weights)
+            weight = float(chunk.weights.sum())
+            expected = _ExpectedSums(weight, weighted.sum(axis=0), second)
+            merge_statistics(sums, chunk.label, expected)
         return sums
 
     def merge(

@@ -181,14 +181,14 @@ def compute_sparse_fold_moments(
     The result keeps the rows, except those that are dropped because of missing values. The moments
     of all folds except one are computed when needed, from the rows of the other folds.
     """
-    kept = np.flatnonzero(rows.kept_mask)
-    complete = rows.take(kept)
+    positions = np.flatnonzero(rows.kept_mask)
+    complete = rows.take(positions)
     # Folds are assigned by position in the table, or by cluster if the rows have clusters.
-    assigned = folds.assign(kept, complete.clusters)
+    fold_of_row = folds.assign(positions, complete.clusters)
     limit = limit.for_rows(rows)  # learns the group columns of these rows, for its messages
     # From all rows, so that the moments count the dropped ones.
     moments = SparseMoments.from_rows(rows, limit).check_range()
-    return SparseFoldMoments(complete, assigned, moments)
+    return SparseFoldMoments(complete, fold_of_row, moments)
 
 
 def affordable_folds(
@@ -213,9 +213,9 @@ def affordable_folds(
     (10, 5, None)
     """
     for count in (n_folds, min(n_folds, MIN_FOLDS)):
-        fits_memory = (
-            max_memory is None or moments_nbytes(count * n_groups, n_features) <= max_memory
-        )
-        if fits_memory and count * n_groups * n_features**2 <= MAX_FOLD_ENTRIES:
+        n_matrices = count * n_groups
+        if n_matrices * n_features**2 > MAX_FOLD_ENTRIES:
+            continue
+        if max_memory is None or moments_nbytes(n_matrices, n_features) <= max_memory:
             return count
     return None

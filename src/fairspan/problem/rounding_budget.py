@@ -152,9 +152,13 @@ class RoundingBudget:
         displaced by m in root mean square, an error e changes by at most 2 sqrt(e) m + m^2. Other
         directions that a restriction may select change it by at most `selection_change`.
         """
-        moved = self._row_displacement(second_moments.traces)
+        displacement = self._row_displacement(second_moments.traces)
         errors = np.maximum(errors, 0.0)
-        rounding = self.orthogonality_defect * errors + 2 * np.sqrt(errors) * moved + moved**2
+        rounding = (
+            self.orthogonality_defect * errors
+            + 2 * np.sqrt(errors) * displacement
+            + displacement**2
+        )
         return np.asarray(
             rounding + self.selection_change + _moment_rounding(second_moments, errors)
         )

@@ -219,7 +219,7 @@ def _drop_mask(block: RowBlock, drop_rule: DropRule) -> BoolArray:
 
 def _drop_rows(block: RowBlock, drop_mask: BoolArray) -> RowBlock:
     """Return the block without the rows of a mask, and with a record of these."""
-    kept = np.flatnonzero(~drop_mask)
+    kept_offsets = np.flatnonzero(~drop_mask)
     dropped_rows = None  # counted by group, so there is no record without groups
     if block.groups is not None:
         dropped_rows = DroppedRows(block.groups[drop_mask], np.isnan(block.values[drop_mask]))
@@ -227,18 +227,18 @@ def _drop_rows(block: RowBlock, drop_mask: BoolArray) -> RowBlock:
     if extra_columns is not None:
         # A pyarrow Table has `take`, a narwhals DataFrame is indexed.
         take = getattr(extra_columns, "take", extra_columns.__getitem__)
-        extra_columns = take(kept)
+        extra_columns = take(kept_offsets)
     return RowBlock(
         first_row=block.first_row,
-        values=block.values[kept],
-        groups=select_rows(block.groups, kept),
-        weights=select_rows(block.weights, kept),
-        classes=select_rows(block.classes, kept),
-        clusters=select_rows(block.clusters, kept),
+        values=block.values[kept_offsets],
+        groups=select_rows(block.groups, kept_offsets),
+        weights=select_rows(block.weights, kept_offsets),
+        classes=select_rows(block.classes, kept_offsets),
+        clusters=select_rows(block.clusters, kept_offsets),
         n_dropped=int(drop_mask.sum()),
         extra_columns=extra_columns,
         dropped_rows=dropped_rows,
-        kept_offsets=kept,
+        kept_offsets=kept_offsets,
     )
 
 

@@ -157,22 +157,19 @@ def local_ascent(
     variance = -np.inf
     multiplier = np.zeros((basis.shape[1],) * 2)
     for _ in range(_LIMITS.max_multiplier_updates):
-        outcome = scipy.optimize.minimize(
-            _augmented_lagrangian,
+        lagrangian = _AugmentedLagrangian(
+            second_moment, difference, tau, basis, multiplier, penalty
+        )
+        minimum = scipy.optimize.minimize(
+            lagrangian.value_and_gradient,
             basis.ravel(),
-            (basis, second_moment, difference, tau, multiplier, penalty),
             jac=True,
             method="L-BFGS-B",
             options={"maxiter": _LIMITS.max_ascent_steps, "ftol": 1e-13, "gtol": 1e-9},
         )
-        candidate = np.linalg.qr(outcome.x.reshape(basis.shape))[0]
-        # The multiplier refers to the previous basis; the rotation expresses it in the new one.
-        rotation = candidate.T @ basis
-        compressed = candidate.T @ difference @ candidate
-        multiplier = _soft_threshold(
-            rotation @ multiplier @ rotation.T + penalty * compressed, penalty * tau
-        )
-        basis = candidate
+        basis = np.linalg.qr(minimum.x.reshape(basis.shape))[0]
+        compressed = basis.T @ difference @ basis
+        multiplier = lagrangian.next_multiplier(basis, compressed)
         violation = float(np.linalg.norm(_soft_threshold(compressed, tau), 2))
         previous_variance = variance
         variance = float(np.vdot(basis, second_moment @ basis))
@@ -218,43 +215,66 @@ def _soft_threshold(matrix: FloatArray, tau: float) -> FloatArray:
     return np.asarray((axes * reduced_values) @ axes.T)
 
 
-def _augmented_lagrangian(
-    x: FloatArray,
-    reference: FloatArray,
-    second_moment: FloatArray,
-    difference: FloatArray,
-    tau: float,
-    multiplier: FloatArray,
-    penalty: float,
-) -> tuple[float, FloatArray]:
-    """Augmented Lagrangian -tr(V'SV) + |E|_F^2 / (2 penalty), and its gradient with respect to x.
+@dataclass(frozen=True, eq=False)
+class _AugmentedLagrangian:
+    """Augmented Lagrangian -tr(V'SV) + |E|_F^2 / (2 penalty) of the limit ||V'DV|| <= tau.
 
-    S is the second moment, D the difference and tau the limit on the spectral norm of V'DV. V is
-    the Q factor of x, reshaped to (p, d). E is multiplier + penalty * V'DV with its eigenvalues
-    soft-thresholded by penalty * tau: it vanishes where the limit holds with slack. The (d, d)
-    multiplier refers to the (p, d) basis `reference` and is rotated to V, since V may be any basis
-    of its subspace.
+    E is multiplier + penalty * V'DV with its eigenvalues soft-thresholded by penalty * tau: it
+    vanishes where the limit holds with slack.
 
-    Returns
-    -------
-    float
-        Value, to be minimized.
-    (p d,) array
-        Gradient.
+    Attributes
+    ----------
+    second_moment, difference : (p, p) arrays
+        S and D.
+    tau : float
+        Limit on the spectral norm.
+    reference : (p, d) array
+        Basis that the multiplier refers to. It is rotated to V, since V may be any basis of its
+        subspace.
+    multiplier : (d, d) array
+    penalty : float
     """
-    basis, triangle = np.linalg.qr(x.reshape(reference.shape))
-    moment_image = second_moment @ basis
-    difference_image = difference @ basis
-    rotation = reference.T @ basis
-    excess = _soft_threshold(
-        rotation.T @ multiplier @ rotation + penalty * (basis.T @ difference_image), penalty * tau
-    )
-    penalty_term = float(np.vdot(excess, excess)) / (2 * penalty)
-    value = -float(np.vdot(basis, moment_image)) + penalty_term
-    # Half the derivative of the thresholded matrix, in V: that of V'DV, and that of the rotation.
-    constraint_slope = reference @ (multiplier @ rotation) + penalty * difference_image
-    gradient = -2 * moment_image + 2 / penalty * constraint_slope @ excess
-    # The value depends on the subspace of V only. Its gradient with respect to x = VR is then the
-    # part orthogonal to V, times the inverse of R'.
-    gradient -= basis @ (basis.T @ gradient)
-    return value, np.linalg.solve(triangle, gradient.T).T.ravel()
+
+    second_moment: FloatArray
+    difference: FloatArray
+    tau: float
+    reference: FloatArray
+    multiplier: FloatArray
+    penalty: float
+
+    def value_and_gradient(self, x: FloatArray) -> tuple[float, FloatArray]:
+        """Return the value, to be minimized, and its gradient with respect to the (p d,) vector x.
+
+        V is the Q factor of x, reshaped to (p, d).
+        """
+        reference = self.reference
+        penalty = self.penalty
+        basis, triangle = np.linalg.qr(x.reshape(reference.shape))
+        moment_image = self.second_moment @ basis
+        difference_image = self.difference @ basis
+        rotation = reference.T @ basis
+        rotated_multiplier = rotation.T @ self.multiplier @ rotation
+        excess = _soft_threshold(
+            rotated_multiplier + penalty * (basis.T @ difference_image), penalty * self.tau
+        )
+        penalty_term = float(np.vdot(excess, excess)) / (2 * penalty)
+        value = -float(np.vdot(basis, moment_image)) + penalty_term
+        # Half the derivative of the thresholded matrix, in V: that of V'DV, and that of the
+        # rotation.
+        constraint_slope = reference @ (self.multiplier @ rotation) + penalty * difference_image
+        gradient = -2 * moment_image + 2 / penalty * constraint_slope @ excess
+        # The value depends on the subspace of V only. Its gradient with respect to x = VR is then
+        # the part orthogonal to V, times the inverse of R'.
+        gradient -= basis @ (basis.T @ gradient)
+        return value, np.linalg.solve(triangle, gradient.T).T.ravel()
+
+    def next_multiplier(self, basis: FloatArray, compressed: FloatArray) -> FloatArray:
+        """Return the multiplier after a minimization, which refers to the (p, d) basis V found.
+
+        `compressed` is V'DV.
+        """
+        rotation = basis.T @ self.reference
+        rotated_multiplier = rotation @ self.multiplier @ rotation.T
+        return _soft_threshold(
+            rotated_multiplier + self.penalty * compressed, self.penalty * self.tau
+        )

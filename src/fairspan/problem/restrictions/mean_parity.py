@@ -181,26 +181,25 @@ class MeanParity(Restriction):
         >>> int(np.linalg.matrix_rank(means - means[0]))
         2
         """
-        # Means must agree within each family: one for each class, or one for each class and
-        # attribute.
-        families: list[FloatArray] = []
+        # Means must agree within each set: one for each class, or one for each class and attribute.
+        mean_sets: list[FloatArray] = []
         for class_moments in self._class_moments(moments):
             # Relative to a central group, so that a distant one costs the others no digits.
             means = central_differences(class_moments)
-            families += _mean_families(class_moments, self.attributes, means)
-        if len(families) == 1:
-            return families[0]
-        # Means need not agree between families. Translate each so that a mean near its middle is
-        # zero: differences within families then span the same directions as those of the array.
-        return np.vstack([family - family[central_index(family)] for family in families])
+            mean_sets += _split_into_sets(class_moments, self.attributes, means)
+        if len(mean_sets) == 1:
+            return mean_sets[0]
+        # Means need not agree between sets. Translate each so that a mean near its middle is zero:
+        # differences within sets then span the same directions as those of the array.
+        return np.vstack([mean_set - mean_set[central_index(mean_set)] for mean_set in mean_sets])
 
     def variances_of(self, moments: Moments, columns: FloatArray | None = None) -> FloatArray:
         """Variances in the rows of each of these means: of features, or along (p, q) columns."""
-        families: list[FloatArray] = []
+        variance_sets: list[FloatArray] = []
         for class_moments in self._class_moments(moments):
             variances = class_moments.variances_along(columns)
-            families += _mean_families(class_moments, self.attributes, variances)
-        return families[0] if len(families) == 1 else np.vstack(families)
+            variance_sets += _split_into_sets(class_moments, self.attributes, variances)
+        return variance_sets[0] if len(variance_sets) == 1 else np.vstack(variance_sets)
 
     def _class_moments(self, moments: Moments) -> Sequence[Moments]:
         """Moments of the rows within which the means agree: all rows, or those of each class."""
@@ -234,8 +233,8 @@ class MeanParity(Restriction):
         differences = mean_difference_directions(
             central_differences(classes), classes.variances_along()
         )
-        rest = differences - forbidden @ (forbidden.T @ differences)
-        vectors, lengths, _ = np.linalg.svd(rest, full_matrices=False)
+        remainders = differences - forbidden @ (forbidden.T @ differences)
+        vectors, lengths, _ = np.linalg.svd(remainders, full_matrices=False)
         # Differences are of unit length, so that what rounding leaves of them is small beside one.
         directions = np.asarray(vectors[:, lengths > _MIN_CLASS_DIFFERENCE])
         if directions.shape[1]:
@@ -322,10 +321,10 @@ def _moments_by_class(
     ]
 
 
-def _mean_families(moments: Moments, attributes: str, values: FloatArray) -> list[FloatArray]:
-    """Arrange means, or variances in the same order, by families whose means must agree.
+def _split_into_sets(moments: Moments, attributes: str, values: FloatArray) -> list[FloatArray]:
+    """Split means, or variances in the same order, into sets within which means must agree.
 
-    With "intersections" all groups are one family. With "marginal" the categories of each attribute
+    With "intersections" all groups are one set. With "marginal" the categories of each attribute
     are, and the groups of a category are averaged.
 
     Parameters
@@ -339,15 +338,15 @@ def _mean_families(moments: Moments, attributes: str, values: FloatArray) -> lis
     Returns
     -------
     list of (m, p) arrays
-        Averages over the groups of each category: one family, or one per attribute.
+        Averages over the groups of each category: one set, or one per attribute.
     """
     if attributes == "intersections":
         return [values]
     label_tuples = [label if isinstance(label, tuple) else (label,) for label in moments.labels]
-    families = []
+    averages_by_attribute = []
     for column in zip(*label_tuples, strict=True):
         categories = sorted({*column})
         indicator = np.array([[label == category for label in column] for category in categories])
         proportions = indicator * moments.weights / (indicator @ moments.weights)[:, None]
-        families.append(proportions @ values)
-    return families
+        averages_by_attribute.append(proportions @ values)
+    return averages_by_attribute

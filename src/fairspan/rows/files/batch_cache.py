@@ -74,7 +74,7 @@ class BatchCache:
         self._parts.pop(part.path, None)
         budget = self._max_bytes - sum(other.n_bytes for other in self._parts.values())
         keeps_batches = part.csv_format is not None
-        kept: list[pa.RecordBatch] = []
+        kept_batches: list[pa.RecordBatch] = []
         n_bytes = 0
         # Before reading, so that `find` notices if the file changes meanwhile. None if the state is
         # unknown: changes would go unnoticed, so nothing is kept.
@@ -83,12 +83,12 @@ class BatchCache:
             n_bytes += batch.nbytes
             if n_bytes > budget:  # the batches are only passed on from here
                 keeps_batches = False
-                kept.clear()
+                kept_batches.clear()
             if keeps_batches:
-                kept.append(batch)
+                kept_batches.append(batch)
             yield batch
         if keeps_batches and file_state is not None:
-            self._parts[part.path] = _CachedPart(request, file_state, kept, n_bytes)
+            self._parts[part.path] = _CachedPart(request, file_state, kept_batches, n_bytes)
 
 
 def _file_state(path: Path) -> tuple[int, int] | None:

@@ -484,7 +484,7 @@ def _check_same_schema(
         first_type = first_schema.field(name).type
         other_type = schema.field(name).type
         # The type null, of a column without values, is compatible with any other.
-        if len({_type_family(first_type), _type_family(other_type)} - {"null"}) > 1:
+        if len({_type_kind(first_type), _type_kind(other_type)} - {"null"}) > 1:
             raise InvalidInput(
                 f"Column {name!r} is {other_type} in {other}, but {first_type} in {first}",
                 "Allowed: files with compatible column types",
@@ -492,7 +492,7 @@ def _check_same_schema(
             )
 
 
-def _type_family(dtype: pa.DataType) -> str:
+def _type_kind(dtype: pa.DataType) -> str:
     """Return a name that pyarrow types share if columns of these types may be read as one."""
     types = pa.types
     if types.is_null(dtype):
@@ -502,5 +502,5 @@ def _type_family(dtype: pa.DataType) -> str:
     if is_text_type(dtype):
         return "text"
     if types.is_dictionary(dtype):
-        return _type_family(dtype.value_type)
+        return _type_kind(dtype.value_type)
     return str(dtype)

@@ -340,16 +340,17 @@ def _solve_mean_limit(problem: Problem, limit: MeanDistanceLimit, tol: float) ->
         if right.f1 > VALUE_ROUNDING * scale * squared_distance:
             raise _mean_limit_infeasible(problem, limit, right.basis)
         search.refine_bracket(left, right)
-    # The best bound is that of the mixture (1 - t) S - t scale ff'. Divided by 1 - t it is
-    # S - mu ff', with the multiplier mu that the proof consists of.
-    t = search.best_t
+    multiplier = _mean_limit_multiplier(search.best_t, scale)
+    proof = MeanDistanceProof(problem.proportions, multiplier)
+    return search.result._replace(proof=proof)
+
+
+def _mean_limit_multiplier(t: float, scale: float) -> float:
+    """Multiplier mu for which S - mu ff' is the mixture (1 - t) S - t scale ff' over 1 - t."""
     multiplier = t / (1 - t) * scale if t < 1 else 0.0
     # If the means hardly differ, mu overflows. The proof then rests on its second bound, for small
     # limits, which needs no multiplier.
-    if not np.isfinite(multiplier):
-        multiplier = 0.0
-    proof = MeanDistanceProof(problem.proportions, multiplier)
-    return search.result._replace(proof=proof)
+    return multiplier if np.isfinite(multiplier) else 0.0
 
 
 def _mean_limit_infeasible(
