@@ -212,12 +212,6 @@ def assess_gap(
     # where the bound is zero, which is exact, and the objective is rounded. A negative gap, a bound
     # above the objective, shows how uncertain both are, so its absolute value counts.
     shortfall = max(abs(gap.value), gap.max_value, violation)
-    # Where the criterion is steep, reaching the bound does not make the objective certain.
-    objective_uncertainty = gap.objective_rounding if criterion.is_steep_at_zero else 0.0
-    # Next to a large constant, the last digit of the objective may exceed the tolerance.
-    last_digit = EPS * abs(gap.objective + problem.objective_offset)
-    objective_uncertainty = max(objective_uncertainty, last_digit)
-
     resolution = gap.resolution
     # Magnitude of the objective, with which the gap is compared.
     scale = criterion.scale(errors, problem)
@@ -236,7 +230,8 @@ def assess_gap(
     if is_resolvable and is_small:
         absolute_tol = max(absolute_tol, resolution)
 
-    is_closed = max(shortfall, objective_uncertainty) <= tolerance_factor * absolute_tol
+    uncertainty = _objective_uncertainty(problem, gap)
+    is_closed = max(shortfall, uncertainty) <= tolerance_factor * absolute_tol
     if is_resolvable and is_closed:
         status = Status.OPTIMAL
     elif shortfall <= tolerance_factor * resolution:
@@ -244,6 +239,16 @@ def assess_gap(
     else:
         status = Status.OPEN_GAP
     return GapAssessment(status, tol, scale, absolute_tol, resolution)
+
+
+def _objective_uncertainty(problem: Problem, gap: MeasuredGap) -> float:
+    """Uncertainty of an objective that remains where its gap is closed."""
+    # Next to a large constant, the last digit of the objective may exceed the tolerance.
+    last_digit = EPS * abs(gap.objective + problem.objective_offset)
+    if not problem.criterion.is_steep_at_zero:
+        return last_digit
+    # Where the criterion is steep, reaching the bound does not make the objective certain.
+    return max(gap.objective_rounding, last_digit)
 
 
 def _free_magnitude(problem: Problem, errors: FloatArray, scale: float) -> float:

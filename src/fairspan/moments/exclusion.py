@@ -71,9 +71,10 @@ def _exclude_by_group(
     """Exclude a part of moments without classes and attributes; `others` are all other parts."""
     part = part.reorder_features(total.feature_names)
     other_labels = {label for other in others for label in other.labels}
-    remaining = [group for group, label in enumerate(total.labels) if label in other_labels]
+    indices = [group for group, label in enumerate(total.labels) if label in other_labels]
     groups: list[_GroupMoments] = []
-    for label in [total.labels[group] for group in remaining]:
+    for index in indices:
+        label = total.labels[index]
         group = _group_of(total, label)
         if label in part.labels:
             difference = _subtract(group, _group_of(part, label))
@@ -83,7 +84,7 @@ def _exclude_by_group(
         groups.append(group)
     return replace(
         total,
-        groups=total.groups[remaining],
+        groups=total.groups[indices],
         counts=np.array([group.n_rows for group in groups], dtype=np.int64),
         weights=np.array([group.weight for group in groups]),
         means=np.array([group.mean for group in groups]),

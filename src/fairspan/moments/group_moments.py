@@ -222,7 +222,9 @@ class GroupMoments(DenseMoments):
         """
         try:
             matrices = np.asarray(covariances, dtype=np.float64)
-            k, p = (*matrices.shape, 0, 0)[:2]  # with fewer axes, the check of shapes fails
+            # With fewer axes, the check of shapes fails.
+            k = len(matrices) if matrices.ndim else 0
+            p = matrices.shape[1] if matrices.ndim > 1 else 0
             means = np.zeros((k, p)) if means is None else np.asarray(means, dtype=np.float64)
             weights = np.ones(k) if weights is None else np.asarray(weights, dtype=np.float64)
         except (TypeError, ValueError) as error:

@@ -148,9 +148,9 @@ def _in_common_units(parts: Sequence[MomentsType], exponent: int) -> list[Moment
     remaining = {label for part in scaled for label in part.labels}
     if sum(part.n_groups for part in scaled) < sum(part.n_groups for part in parts):
         all_labels = dict.fromkeys(label for part in parts for label in part.labels)
-        smallest_kept = math.ldexp(MIN_WEIGHT, exponent)
+        min_weight = math.ldexp(MIN_WEIGHT, exponent)
         lost = [label for label in all_labels if label not in remaining]
-        warn_about_negligible("A part", smallest_kept, lost)
+        warn_about_negligible("A part", min_weight, lost)
     return scaled
 
 

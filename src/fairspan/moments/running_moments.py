@@ -14,7 +14,18 @@ Key = TypeVar("Key", int, Label)
 
 @dataclass(frozen=True, eq=False)
 class StackedMoments:
-    """Moments of groups as arrays, in label order."""
+    """Moments of groups as arrays, in label order.
+
+    Attributes
+    ----------
+    labels : (k,) array
+    counts : (k,) array of int
+        Number of rows; 0 if unknown.
+    weights : (k,) array
+    means, mean_corrections : (k, p) arrays
+        Means rounded to float64, and exact means minus these.
+    scatters : (k, p, p) array
+    """
 
     labels: AnyArray
     counts: IndexArray
@@ -30,6 +41,16 @@ class RunningMoments:
 
     The shift is near the rows, so that the offset keeps full precision even far from zero, and
     merging loses none.
+
+    Attributes
+    ----------
+    shift : (p,) array
+    count : int
+        Number of rows; 0 if unknown.
+    weight : float
+        Total weight of the rows.
+    mean_offset : (p,) array, or 0 at first
+    scatter : (p, p) array, or 0 at first
     """
 
     shift: FloatArray
@@ -72,7 +93,8 @@ def stack_by_label(sums: dict[Label, RunningMoments], n_features: int) -> Stacke
     k = len(sums)
     counts = np.array([sums[label].count for label in labels], dtype=np.int64)
     weights = np.array([sums[label].weight for label in labels], dtype=np.float64)
-    means, corrections = np.empty((2, k, n_features))
+    means = np.empty((k, n_features))
+    corrections = np.empty((k, n_features))
     for group, label in enumerate(labels):
         means[group], corrections[group] = exact_sum(sums[label].shift, sums[label].mean_offset)
     scatters = np.empty((k, n_features, n_features))

@@ -163,15 +163,18 @@ def pairs_to_compare(means: FloatArray, variances: FloatArray) -> IndexArray:
     # EPS times the means, in these units: their differences are one rounding of a difference.
     scaled = means * (EPS / divisors)
     pairs: list[tuple[int, int]] = []
-    # For each mean outside the tree, its distance from the tree and the mean to which it is paired.
+    # For each mean outside the tree, the distance from the nearest mean of the tree, and this mean.
     nearest = dict.fromkeys(range(1, m), (np.inf, 0))
     newest = 0
     while nearest:
         lengths = np.maximum(rounding, rounding[newest]) + np.abs(scaled - scaled[newest])
         distances = np.einsum("ij,ij->i", lengths, lengths).tolist()
-        nearest = {i: min(previous, (distances[i], newest)) for i, previous in nearest.items()}
+        for outside, previous in nearest.items():
+            nearest[outside] = min(previous, (distances[outside], newest))
+        # The mean closest to the tree joins it.
         newest = min(nearest, key=nearest.__getitem__)
-        pairs.append((nearest.pop(newest)[1], newest))
+        _, partner = nearest.pop(newest)
+        pairs.append((partner, newest))
     return np.array(pairs, dtype=np.int64)
 
 

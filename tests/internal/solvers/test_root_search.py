@@ -55,8 +55,8 @@ def test_the_bound_at_any_weight_is_below_every_subspace(seed):
         for _ in range(100):
             errors = basis_errors(matrices, random_basis(rng, 5, 2))
             assert (1 - t) * errors[0] + t * errors[1] >= contact.dual_value * (1 - 1e-12)
-            assert errors.max() >= search.lower * (1 - 1e-12)
-    assert search.lower == pytest.approx(prove(search), rel=1e-12)
+            assert errors.max() >= search.lower_bound * (1 - 1e-12)
+    assert search.lower_bound == pytest.approx(prove(search), rel=1e-12)
 
 
 def random_searches(constrained):
@@ -87,9 +87,9 @@ def test_random_problems_are_closed_in_few_steps(constrained, max_mean):
         # What the excess may be still counts in the value through the multiplier alone.
         assert not constrained or abs(errors[0] - errors[1]) <= 1e-9 * errors.mean()
         value, rel = (errors.mean(), 1e-9) if constrained else (errors.max(), 1e-10)
-        assert search.upper == pytest.approx(value, rel=rel)
-        assert search.upper - search.lower <= 1e-9 * search.upper
-        assert search.lower == pytest.approx(prove(search), rel=rel)
+        assert search.upper_bound == pytest.approx(value, rel=rel)
+        assert search.upper_bound - search.lower_bound <= 1e-9 * search.upper_bound
+        assert search.lower_bound == pytest.approx(prove(search), rel=rel)
         counts.append(search.n_eigenproblems)
     assert len(counts) >= 50
     assert max(counts) <= 14
@@ -100,7 +100,7 @@ def test_a_subspace_beyond_the_constraint_is_not_taken():
     matrices = random_moments(np.random.default_rng(0), 2, 4)
     search = make_search(matrices, 2, np.array([[0.5, 0.5], [1.0, -1.0]]), constrained=True)
     search.solve_at(0.0)
-    assert (search.upper, search.basis) == (np.inf, None)
+    assert (search.upper_bound, search.basis) == (np.inf, None)
 
 
 @pytest.mark.parametrize(

@@ -164,8 +164,8 @@ class RootSearch:
         self.second_moments = problem.second_moments if second_moments is None else second_moments
         self.n_eigenproblems = 0
         # Best lower bound, with its t, and best value of a subspace, with its basis and errors.
-        self.lower = -np.inf
-        self.upper = np.inf
+        self.lower_bound = -np.inf
+        self.upper_bound = np.inf
         self.best_t = 0.0
         self.basis: FloatArray | None = None
         self.errors = np.empty(0)
@@ -222,8 +222,8 @@ class RootSearch:
             bound = dual_value / (1 - t)
         else:
             bound = -np.inf
-        if bound > self.lower:
-            self.lower = bound
+        if bound > self.lower_bound:
+            self.lower_bound = bound
             self.best_t = t
         attained_value = np.inf if self.constrained else value
         self.update_best(basis, errors, attained_value)
@@ -234,11 +234,11 @@ class RootSearch:
 
         `value` is what the subspace attains; infinite if it is not feasible.
         """
-        if value < self.upper:
-            self.upper = value
+        if value < self.upper_bound:
+            self.upper_bound = value
             self.basis = basis
             self.errors = errors
-        self.trace.append(TracePoint(self.n_eigenproblems, self.lower, self.upper))
+        self.trace.append(TracePoint(self.n_eigenproblems, self.lower_bound, self.upper_bound))
 
     @property
     def result(self) -> SearchResult:
@@ -292,7 +292,7 @@ class RootSearch:
         for _ in range(_RULES.max_steps):
             low = left.t
             high = right.t
-            if is_closed(self.upper - self.lower):
+            if is_closed(self.upper_bound - self.lower_bound):
                 return
             # No bound in the bracket can exceed the height at which the supporting lines cross; if
             # constrained, the bound at t is D(t) / (1 - t).
@@ -300,9 +300,9 @@ class RootSearch:
             crossing_bound = crossing.height
             if self.constrained:
                 crossing_bound = crossing.height / max(1 - crossing.t, TINY)
-            if is_closed(crossing_bound - self.lower, _RULES.geodesic_gap_ratio):
+            if is_closed(crossing_bound - self.lower_bound, _RULES.geodesic_gap_ratio):
                 self._solve_on_geodesic(left, right)
-                if is_closed(self.upper - self.lower):
+                if is_closed(self.upper_bound - self.lower_bound):
                     return
             may_jump = was_slow and low < crossing.t < high
             t = crossing.t if may_jump else self._cubic_root(left, right)
