@@ -86,15 +86,15 @@ def smallest_eigenvalue_sum(
     3.0
     """
     # Leave out groups that contribute nothing to the mixture.
-    used = np.flatnonzero(weights)
-    used = used[[not is_zero(matrices[g]) for g in used.tolist()]]
+    weighted = np.flatnonzero(weights).tolist()
+    contributing = [g for g in weighted if not is_zero(matrices[g])]
     p = matrices.shape[1]
     d = n_leading
-    if d == p or len(used) == 0:  # no eigenvalue is left, or all are zero
+    if d == p or not contributing:  # no eigenvalue is left, or all are zero
         return SmallestEigenvalueSum(value=0.0, rounding_error=0.0)
-    if len(used) < len(weights):
-        matrices = matrices[used]
-        weights = weights[used]
+    if len(contributing) < len(weights):
+        matrices = matrices[contributing]
+        weights = weights[contributing]
     mixture = _Mixture.decompose(matrices, weights, d, decomposition)
     sums: list[SmallestEigenvalueSum] = []
     for n_deflated in _deflation_candidates(mixture.eigenvalues, d):
@@ -150,7 +150,9 @@ class _Mixture:
         """Compute the mixture and its eigenvectors, unless its decomposition is available."""
         mixture = np.tensordot(weights, matrices, axes=1)
         if decomposition is None:
-            values, vectors, _ = graded_eigh(mixture, max_deflated)
+            eigenpairs = graded_eigh(mixture, max_deflated)
+            values = eigenpairs.values
+            vectors = eigenpairs.vectors
         else:
             values = decomposition.values[::-1]
             vectors = np.ascontiguousarray(decomposition.vectors[:, ::-1])

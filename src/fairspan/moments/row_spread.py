@@ -92,9 +92,9 @@ class RowSummaryAggregator(Aggregator[RowSummary]):
         n_rows = np.zeros(2)
         inverse_lengths = np.zeros(2)
         for i, scale in enumerate((np.ones_like(self.scale), self.scale)):
-            lengths = np.minimum(
-                np.linalg.norm(values / scale, axis=1), np.linalg.norm(centered / scale, axis=1)
-            )
+            lengths_about_zero = np.linalg.norm(values / scale, axis=1)
+            lengths_about_point = np.linalg.norm(centered / scale, axis=1)
+            lengths = np.minimum(lengths_about_zero, lengths_about_point)
             positive = lengths[lengths > 0]
             n_rows[i] = len(positive)
             inverse_lengths[i] = (1 / positive).sum()

@@ -206,7 +206,7 @@ class _SubspaceSearch:
         # How much W may miss of the sum of the d largest eigenvalues of a group, in these units.
         self.optima_goal = OPTIMA_TOL * tol * float(problem.proportions @ variances)
         # Rounding error of eigenvalue sums: smaller errors and sums are not resolved.
-        self.variance_floor = EIGENVALUE_ROUNDING * float(variances.max())
+        self.variance_rounding = EIGENVALUE_ROUNDING * float(variances.max())
         self.n_eigenproblems = 0
         # Bound on the part that W misses of the d largest eigenvalues of any group, summed, without
         # the restriction; losses refer to these sums.
@@ -331,7 +331,7 @@ class _SubspaceSearch:
             # most. The goal is the accuracy of the eigenvalue sum, here the level of rounding.
             difference = np.array([1.0, -1.0])
             for weights in (difference, -difference):
-                columns.append(self._find_leading(weights, sum_tol=self.variance_floor))
+                columns.append(self._find_leading(weights, sum_tol=self.variance_rounding))
         first, *others = columns
         # Number of leading eigenvectors of a mixture that W should contain: d and some guards.
         n_ritz = self.second_moments.n_ritz(self.n_components)
@@ -431,7 +431,7 @@ class _SubspaceSearch:
             # the objective. It is infinite at zero error, so errors are kept above rounding.
             errors = inside.errors(Projector(solution.components).basis)
             slopes = self.problem.criterion.score_gradients(
-                np.maximum(errors, self.variance_floor), self.problem
+                np.maximum(errors, self.variance_rounding), self.problem
             )
             bound_slope = max(float(np.abs(slopes).sum(axis=1).max()), 1.0)
         else:

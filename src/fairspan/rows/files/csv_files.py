@@ -298,8 +298,6 @@ def _iterate_batches(
     supports all number formats. Unclosed quotes are detected at the end, by counts of the lines.
     """
     path, csv_format, schema, na_values = table
-    # Integers (or nulls) in the first block may be followed by fractions: read them as float64, and
-    # warn below if this rounds integers.
     # Labels are read as text, so that "01" and "1" stay different groups.
     dtypes = {
         name: schema.field(name).type
@@ -308,6 +306,8 @@ def _iterate_batches(
     }
     integer_columns = [name for name, dtype in dtypes.items() if types.is_integer(dtype)]
     numeric_columns = [name for name, dtype in dtypes.items() if is_numeric_type(dtype)]
+    # Integers (or nulls) in the first block may be followed by fractions: read them as float64, and
+    # warn below if this rounds integers.
     read_dtypes = dict.fromkeys(numeric_columns, pa.string() if parses_text else pa.float64())
     read_dtypes |= dict.fromkeys(request.text_columns, pa.string())
     lines = LineCounter(csv_format.comment)
@@ -325,8 +325,22 @@ def _iterate_batches(
                 batch = _parse_columns(batch, numeric_columns, table)
             _warn_if_integers_rounded(batch, integer_columns, na_values)
             yield batch
-    # Arrow silently reads everything after an unclosed quote as one cell. Signs of it are an odd
-    # number of quotes, or more line ends than rows, so that some cell has several lines.
+    _check_counted_quotes(path, csv_format, lines, n_rows)
+
+
+def _check_counted_quotes(
+    path: Path, csv_format: CsvFormat, lines: LineCounter, n_rows: int
+) -> None:
+    """Check the quotes of a file that was read to the end, if counts suggest an unclosed one.
+
+    Arrow silently reads everything after an unclosed quote as one cell. Signs of it are an odd
+    number of quotes, or more line ends than rows, so that some cell has several lines.
+
+    Raises
+    ------
+    InvalidInput
+        A quote is not closed.
+    """
     n_lines = n_rows + csv_format.header + csv_format.n_skipped
     has_long_cells = lines.n_quotes > 0 and lines.n_line_ends > n_lines
     if lines.n_quotes % 2 or (has_long_cells and may_have_unclosed_quotes(path, csv_format)):
