@@ -24,6 +24,8 @@ from fairspan.typing import FloatArray
 
 # Tolerance of the dimension of a soft projection, which must be an integer.
 _DIMENSION_TOL = 1e-5
+# Squared coordinates computed at a time, to bound temporary memory (8 MB).
+_CHUNK_ENTRIES = 2**20
 
 
 def encoder_columns(basis: FloatArray) -> FloatArray:
@@ -285,7 +287,3 @@ def _orthonormal_distances(
         captured = np.add.reduceat((rows[chunk] @ columns) ** 2, starts, axis=1)
         distances[:, chunk] = total[chunk] - captured.T
     return distances
-
-
-# Squared coordinates computed at a time.
-_CHUNK_ENTRIES = 2**20

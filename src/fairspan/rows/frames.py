@@ -90,26 +90,20 @@ class FrameRows(ColumnRows, InMemoryRows):
         roles = selection.roles
         check_shape((len(frame), len(selection.feature_names)))
         check_feature_names(selection.features)
-        if groups is None and roles.groups:
-            groups = labels_from_columns(
-                frame, roles.groups, selection.bins, selection.missing_labels
-            )
-        elif groups is None and roles.single_group is not None:
-            groups = roles.single_group.labels_for(len(frame))
+        if groups is None:
+            groups = _groups_of_rows(frame, selection)
+        if groups is not None:
+            groups = selection.known_labels.match(groups)
         classes = None
         if roles.classes is not None:
             classes = labels_from_columns(frame, [roles.classes])
+            classes = selection.known_labels.match_classes(classes)
         clusters = None
         if roles.clusters is not None:
             clusters = labels_from_columns(frame, [roles.clusters])
         if weights is None and roles.weights is not None:
             weights = weights_from_column(frame, roles.weights)
             weights = selection.weight_scale.scale(weights)
-        known = selection.known_labels
-        if groups is not None:
-            groups = known.match(groups)
-        if classes is not None:
-            classes = known.match_classes(classes)
         return cls(
             frame,
             selection,
@@ -252,6 +246,16 @@ class FrameRows(ColumnRows, InMemoryRows):
         """Pass-through columns of a row range, if requested."""
         names = self.selection.extra_columns
         return self.frame.select(names)[start:stop] if names else None
+
+
+def _groups_of_rows(frame: EagerFrame, selection: ColumnSelection) -> CodedLabels | None:
+    """Return the groups in columns of the selection, or its single group; None without any."""
+    roles = selection.roles
+    if roles.groups:
+        return labels_from_columns(frame, roles.groups, selection.bins, selection.missing_labels)
+    if roles.single_group is not None:
+        return roles.single_group.labels_for(len(frame))
+    return None
 
 
 def _has_numpy_numbers(frame: pd.DataFrame) -> bool:

@@ -38,6 +38,11 @@ class _AscentLimits:
         Newton steps towards the limit, which converge quadratically.
     max_ascent_steps : int
         L-BFGS steps per multiplier update; 100 give no better result in twice the time.
+    min_ascent_change : float
+        Relative change of the augmented Lagrangian, whose terms are of size one, below which L-BFGS
+        stops.
+    min_ascent_slope : float
+        Largest entry of its gradient below which L-BFGS stops.
     max_multistart_features : int
         Number of features up to which several starts are used: an ascent takes a second for 200
         features, a minute for 2,000.
@@ -56,6 +61,8 @@ class _AscentLimits:
     max_multiplier_updates: int = 60
     max_newton_steps: int = 8
     max_ascent_steps: int = 40
+    min_ascent_change: float = 1e-13
+    min_ascent_slope: float = 1e-9
     max_multistart_features: int = 200
     max_random_start_features: int = 60
     n_random_starts: int = 12
@@ -165,7 +172,11 @@ def local_ascent(
             basis.ravel(),
             jac=True,
             method="L-BFGS-B",
-            options={"maxiter": _LIMITS.max_ascent_steps, "ftol": 1e-13, "gtol": 1e-9},
+            options={
+                "maxiter": _LIMITS.max_ascent_steps,
+                "ftol": _LIMITS.min_ascent_change,
+                "gtol": _LIMITS.min_ascent_slope,
+            },
         )
         basis = np.linalg.qr(minimum.x.reshape(basis.shape))[0]
         compressed = basis.T @ difference @ basis

@@ -28,6 +28,14 @@ from fairspan.typing import FloatArray
 
 # Multiplier, in units of ||S|| / ||D||, beyond which the bound no longer decreases.
 _MAX_MULTIPLIER = 1e8
+# Tolerance of the search for the multiplier, in units of the substitution sinh(t): every multiplier
+# gives a valid bound.
+_MULTIPLIER_TOL = 1e-8
+# Largest number of features for the semidefinite program, whose run time grows with the sixth
+# power: 0.2 s for 20 features, 5 s for 40, a minute for 60.
+_MAX_PROGRAM_FEATURES = 60
+# Tolerance of gap and feasibility of the conic program.
+_PROGRAM_TOL = 1e-10
 
 
 def scalar_dual_multiplier(
@@ -58,16 +66,9 @@ def scalar_dual_multiplier(
 
     max_t = np.arcsinh(_MAX_MULTIPLIER)
     minimum = scipy.optimize.minimize_scalar(
-        bound_at, bounds=(-max_t, max_t), method="bounded", options={"xatol": 1e-8}
+        bound_at, bounds=(-max_t, max_t), method="bounded", options={"xatol": _MULTIPLIER_TOL}
     )
     return scale * float(np.sinh(minimum.x))
-
-
-# Largest number of features for the semidefinite program, whose run time grows with the sixth
-# power: 0.2 s for 20 features, 5 s for 40, a minute for 60.
-_SDP_MAX_FEATURES = 60
-# Tolerance of gap and feasibility of the conic program.
-_SDP_TOL = 1e-10
 
 
 class RelaxedLimit(NamedTuple):
@@ -121,11 +122,11 @@ def solve_semidefinite_relaxation(
         There are too many features.
     """
     p = len(second_moment)
-    if p > _SDP_MAX_FEATURES:
+    if p > _MAX_PROGRAM_FEATURES:
         raise IncompatibleParameters(
             f"The solver 'semidefinite' received {counted(p, 'direction')} of equal means",
-            f"Allowed: up to {_SDP_MAX_FEATURES}, since the run time of the semidefinite program "
-            "grows steeply",
+            f"Allowed: up to {_MAX_PROGRAM_FEATURES}, since the run time of the semidefinite "
+            "program grows steeply",
             "Use solver='auto', which supports any number, or CovarianceParity(n_directions=...)",
         )
     moment_norm = float(np.linalg.norm(second_moment, 2)) or 1.0
@@ -190,5 +191,5 @@ def _solve_relaxed_program(
         rhs=np.concatenate(rhs),
         # One equality (the trace), no inequalities, and four semidefinite matrices.
         cone_sizes=ConeSizes(1, 0, psd_orders=(p, p, p, p)),
-        tol=_SDP_TOL,
+        tol=_PROGRAM_TOL,
     )

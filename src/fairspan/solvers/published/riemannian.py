@@ -33,6 +33,9 @@ from fairspan.solvers.auto import solve_exactly
 from fairspan.solvers.solver import Solver
 from fairspan.typing import FloatArray, RandomSource
 
+# Smaller errors are replaced before a division by their root, whose result is not used then.
+_MIN_DIVIDED_ERROR = 1e-300
+
 
 @dataclass(frozen=True)
 class RiemannianSubgradient(Solver):
@@ -204,8 +207,11 @@ class _PaperScores:
         zero, zero replaces the infinite term in 1 / sqrt(e): it is a subgradient of sqrt(e) =
         |S^(1/2) U| as a function of U.
         """
-        inverse = np.where(errors > self.min_errors, 1 / np.sqrt(np.maximum(errors, 1e-300)), 0.0)
-        return np.asarray(2 * self.linear[active].T + self.root_coefficients[active].T * inverse)
+        is_positive = errors > self.min_errors
+        inverse_roots = 1 / np.sqrt(np.maximum(errors, _MIN_DIVIDED_ERROR))
+        inverse_roots = np.where(is_positive, inverse_roots, 0.0)
+        linear_part = 2 * self.linear[active].T
+        return np.asarray(linear_part + self.root_coefficients[active].T * inverse_roots)
 
 
 Retraction = Callable[[FloatArray, FloatArray], FloatArray]

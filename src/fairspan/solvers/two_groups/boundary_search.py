@@ -41,6 +41,15 @@ from fairspan.solvers.two_groups.branch_and_bound import BranchAndBound, SearchR
 from fairspan.solvers.two_groups.root_search import DualPoint, RootSearch
 from fairspan.typing import FloatArray, RandomSource
 
+# At the border of feasible gaps, the bound for equal errors approaches the optimum as 1 / nu, while
+# its rounding error grows as nu. Rounding error counts less than an open gap of the same size: of
+# 500 problems at the border this weight leaves none open, and a weight of 1 leaves 38.
+_ROUNDING_WEIGHT = 0.25
+# Values of nu at which the bound is evaluated at the border: two per decade, from 10 to 3e8.
+_TRIAL_MULTIPLIERS = tuple(10.0 ** (half / 2) for half in range(2, 18))
+# Tolerance for a limit on the distance of projected means, relative to its square.
+_DISTANCE_TOL = 1e-10
+
 
 @dataclass(frozen=True)
 class BoundarySearch(Solver):
@@ -163,14 +172,6 @@ def _solve_max_of_two(problem: Problem, pieces: AffinePieces, tol: float) -> Sea
     return search.result
 
 
-# At the border the bound approaches the optimum as 1 / nu, while its rounding error grows as nu.
-# Rounding error counts less than an open gap of the same size: of 500 problems at the border this
-# weight leaves none open, and a weight of 1 leaves 38.
-_ROUNDING_WEIGHT = 0.25
-# Values of nu at which the bound is evaluated at the border: two per decade, from 10 to 3e8.
-_TRIAL_MULTIPLIERS = tuple(10.0 ** (half / 2) for half in range(2, 18))
-
-
 def _solve_equal_errors(problem: Problem, tol: float) -> SearchResult:
     """Smallest total error with equal errors, or errors that differ by at most the tolerance.
 
@@ -282,10 +283,6 @@ def _equal_errors_infeasible(
         f"Allowed: data where {condition}, or a tolerance of at least that gap",
         advice,
     )
-
-
-# Tolerance for a limit on the distance of projected means, relative to its square.
-_DISTANCE_TOL = 1e-10
 
 
 def _solve_mean_limit(problem: Problem, limit: MeanDistanceLimit, tol: float) -> SearchResult:

@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from fairspan.linalg.rounding import FIGURE_ROUNDING, SUM_ROUNDING
+from fairspan.linalg.rounding import FIGURE_ROUNDING, SUM_ROUNDING, VALUE_ROUNDING
 from fairspan.problem.problem import Problem
 from fairspan.solvers.two_groups.geodesic import face_endpoints
 from fairspan.typing import FloatArray
@@ -140,7 +140,7 @@ def supporting_contact(problem: Problem, angle: float, tie_tol: float = 0.0) -> 
     """
     # Make (1, 0), (0, 1) and the like exact.
     weights = np.array([np.cos(angle), np.sin(angle)])
-    weights[np.abs(weights) < 1e-15] = 0.0
+    weights[np.abs(weights) < VALUE_ROUNDING] = 0.0
     leading = problem.second_moments.leading(weights, problem.n_components, tie_tol)
     errors = problem.errors(leading.vectors)
     if not leading.is_tied:
