@@ -81,7 +81,7 @@ class ProblemFamily:
     moments : GroupMoments, SparseMoments or WideMoments
         Moments from which the problem was built.
     center_point : (p,) or (k, p) array
-        Point about which errors are measured; None for each group's own mean.
+        Point about which errors are measured, or the mean of each group.
     coordinates : RowSpace or None
         Row coordinates of the problem, if it is not posed in the features.
     """

@@ -120,7 +120,7 @@ class Restriction(ABC):
         Whether every allowed subspace contains :meth:`required_directions`, which tell the classes
         of y apart; the moments then need `by_class`.
     columns : tuple of str or int
-        Columns used by the restriction that are not features; the moments then need `with_columns`.
+        Columns used by the restriction that are not features; the moments then need `all_columns`.
     oblique : bool
         Whether rows are shifted until the means agree before they are projected
         (:mod:`fairspan.problem.oblique`).
