@@ -12,7 +12,7 @@ With a few forbidden directions F, the second moments are P S P with P = I - FF'
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import ClassVar
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 import scipy
@@ -72,10 +72,25 @@ def row_indices_by_group(
     return {encoder.labels[code]: np.flatnonzero(codes == code) for code in present}
 
 
+class GroupedSparseRows(NamedTuple):
+    """Sparse rows by group.
+
+    Attributes
+    ----------
+    groups : list of GroupRows
+        In label order.
+    n_dropped : int
+        Number of incomplete rows, which are left out.
+    """
+
+    groups: list[GroupRows]
+    n_dropped: int
+
+
 def group_sparse_rows(
     rows: SparseRows, limit: GroupLimit = DEFAULT_GROUP_LIMIT
-) -> tuple[list[GroupRows], int]:
-    """Split sparse rows by group, and return also the number of dropped incomplete rows.
+) -> GroupedSparseRows:
+    """Split sparse rows by group, without incomplete rows that are dropped.
 
     Groups of rows with classes are pairs of group and class. Rows of zero weight belong to none.
 
@@ -101,7 +116,7 @@ def group_sparse_rows(
             shift = _column_shifts(complete.matrix[indices], group_weights)
             shifted = _shift_columns(complete.matrix[indices], shift)
             groups.append(GroupRows.from_rows(label, shifted, group_weights, shift, indices))
-    return groups, rows.n_rows - complete.n_rows
+    return GroupedSparseRows(groups, n_dropped=rows.n_rows - complete.n_rows)
 
 
 def _column_shifts(rows: CsrArray, weights: FloatArray) -> FloatArray:

@@ -199,16 +199,15 @@ class WideMoments(RowMoments):
                 row_weights=no_coordinates,
                 explicit_axes=no_axes,
             )
-        # `first` has the index of each distinct row, and `inverse` that of each row among these.
-        first, inverse = distinct_rows(self.rows)
-        if len(first) == n:
+        distinct = distinct_rows(self.rows)
+        if len(distinct.first) == n:
             return span_rows(self, self.rows)
         # Equal rows have equal coordinates, which are computed once. The first of them stands for
         # all in the weighted sums that are the axes; the others get weight zero.
-        row_space = span_rows(self, self.rows[first])
+        row_space = span_rows(self, self.rows[distinct.first])
         row_weights = np.zeros((n, row_space.row_weights.shape[1]))
-        row_weights[first] = row_space.row_weights
-        row_coordinates = row_space.row_coordinates[inverse]
+        row_weights[distinct.first] = row_space.row_weights
+        row_coordinates = row_space.row_coordinates[distinct.inverse]
         return replace(row_space, row_coordinates=row_coordinates, row_weights=row_weights)
 
     def reduce_to_row_space(self, n_components: int | float, center: Center) -> "RowSpace":

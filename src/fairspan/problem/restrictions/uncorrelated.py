@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
-from typing import ClassVar
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 
@@ -16,6 +16,21 @@ from fairspan.problem.restrictions.restriction import Restriction
 from fairspan.rows.attributes import ColumnKey, column_positions
 from fairspan.rows.labels import format_list
 from fairspan.typing import FloatArray
+
+
+class _MomentsWithColumns(NamedTuple):
+    """Moments of the features and of the columns of a restriction.
+
+    Attributes
+    ----------
+    moments : GroupMoments
+        By group if the restriction applies within groups, otherwise of all rows.
+    positions : list of int
+        Positions of the columns.
+    """
+
+    moments: GroupMoments
+    positions: list[int]
 
 
 @dataclass(frozen=True)
@@ -100,29 +115,34 @@ class Uncorrelated(Restriction):
         InvalidInput
             The moments contain the features only, or a column is constant.
         """
-        moments_used, positions = self._moments_with_columns(moments)
-        features = np.arange(moments.n_features)
-        deviations = np.sqrt(moments_used.variances[:, positions])
-        divisors = moments_used.weights[:, None] * np.where(deviations > 0, deviations, 1.0)
-        scatters = moments_used.scatters[:, positions][:, :, features]
+        with_columns = self._moments_with_columns(moments)
+        all_moments = with_columns.moments
+        positions = with_columns.positions
+        p = moments.n_features
+        deviations = np.sqrt(all_moments.variances[:, positions])
+        divisors = all_moments.weights[:, None] * np.where(deviations > 0, deviations, 1.0)
+        scatters = all_moments.scatters[:, positions][:, :, np.arange(p)]
         covariances = scatters / divisors[:, :, None]
-        return np.vstack([np.zeros((1, len(features))), *covariances])
+        return np.vstack([np.zeros((1, p)), *covariances])
 
     def variances_of(self, moments: Moments, columns: FloatArray | None = None) -> FloatArray:
         """Variances in the rows of each covariance: of features, or along (p, q) columns.
 
         The first row is zero, like that of :meth:`constrained_means`.
         """
-        moments_used, positions = self._moments_with_columns(moments)
-        features_only = moments_used.select_features(range(moments.n_features))
+        with_columns = self._moments_with_columns(moments)
+        features_only = with_columns.moments.select_features(range(moments.n_features))
         variances = features_only.variances_along(columns)
-        repeated = np.repeat(variances, len(positions), axis=0)
+        repeated = np.repeat(variances, len(with_columns.positions), axis=0)
         return np.vstack([np.zeros((1, variances.shape[1])), repeated])
 
-    def _moments_with_columns(self, moments: Moments) -> tuple[GroupMoments, list[int]]:
-        """Moments of the features and the restriction's columns, and the positions of the latter.
+    def _moments_with_columns(self, moments: Moments) -> "_MomentsWithColumns":
+        """Find the moments of the features and the columns, by group or of all rows.
 
-        The moments are by group if the restriction applies within groups, otherwise of all rows.
+        Raises
+        ------
+        InvalidInput
+            The moments contain the features only, or a column is constant.
         """
         with_columns = moments.all_columns
         if with_columns is None:
@@ -149,9 +169,10 @@ class Uncorrelated(Restriction):
         # The restriction does not depend on classes of y, by which the moments may be split.
         by_group = replace(with_columns, by_class=None, skip_validation=True)
         if self.within_groups:
-            return by_group, positions
+            return _MomentsWithColumns(by_group, positions)
         # Groups with the same new label are merged: one label for all.
-        return merge_moments([by_group], lambda label: ""), positions
+        all_rows = merge_moments([by_group], lambda label: "")
+        return _MomentsWithColumns(all_rows, positions)
 
     def allowed_directions(
         self, means: FloatArray, covariances: FloatArray, n_components: int
