@@ -12,7 +12,11 @@ _ESTIMATE_DIGITS = 2
 
 
 def estimate_n_rows(paths: Sequence[Path]) -> int | None:
-    """Estimate the number of rows of CSV files from the first lines of one; None if impossible."""
+    """Estimate the number of rows of CSV files from the first lines of one; None if impossible.
+
+    If other files have far shorter lines, such as only a header, the estimate may not be positive;
+    it counts as impossible then.
+    """
     try:
         with paths[0].open("rb") as file:
             start = file.read(_SAMPLE_BYTES)
@@ -21,8 +25,10 @@ def estimate_n_rows(paths: Sequence[Path]) -> int | None:
         return None
     n_lines = start.count(b"\n")
     # Too few lines to estimate, or compressed.
-    if n_lines < 2 or paths[0].suffix in _WITHOUT_ESTIMATE:
+    if n_lines < 2 or paths[0].suffix.lower() in _WITHOUT_ESTIMATE:
         return None
     total = size / len(start) * n_lines - len(paths)  # without header lines
+    if total < 1:
+        return None
     n_digits = len(str(int(total)))
     return int(round(total, _ESTIMATE_DIGITS - n_digits))  # to significant digits
