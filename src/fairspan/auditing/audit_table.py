@@ -90,33 +90,38 @@ def audit_table(
     ]
     highlighted_rows = np.flatnonzero(is_highlighted).tolist()
     builder = _ColumnBuilder(groups, highlighted_rows, level, unit, materiality)
+    columns = builder.estimated() if has_estimates else builder.observed()
+
     # Position of the first row of each section in the table.
     first_rows = [sum(len(model.groups) for model in models[:i]) for i in range(len(models))]
-    columns = builder.estimated() if has_estimates else builder.observed()
     headings = [_model_heading(model, n_features, unit) for model in models]
-    notes = []
+    sections = tuple(zip(first_rows, headings, strict=True))
+
+    notes = [_figures_note(models, unit, level)]
     if dropped_text:
-        notes.append(f"{dropped_text}.")
-    n_fair = sum(model.baseline is not None for model in models)
-    compares_groups = any(len(model.groups) > 1 for model in models)
-    notes.append(
-        _figures_note(
-            unit, level, n_fair, has_estimates=has_estimates, compares_groups=compares_groups
-        )
-    )
+        notes.insert(0, f"{dropped_text}.")
     if has_estimates:
-        notes.append(observed_loss_note(models, materiality or 0.0))
-        if not n_fair:
-            # Otherwise the table of the decision has this note.
-            notes.append(negative_loss_note(models))
-    if has_estimates and builder.has_unidentified_groups:
-        notes.append(_GAP_NOTE)
-    reasons = _describe_state_reasons(models)
-    if has_estimates and reasons:
-        notes.append(f"Inconclusive for another reason than the interval: {reasons}.")
-    return Table(
-        " ".join(filter(None, notes)), tuple(columns), tuple(zip(first_rows, headings, strict=True))
-    )
+        notes += _estimate_notes(models, materiality or 0.0)
+        if builder.has_unidentified_groups:
+            notes.append(_GAP_NOTE)
+        reasons = _describe_state_reasons(models)
+        if reasons:
+            notes.append(f"Inconclusive for another reason than the interval: {reasons}.")
+    return Table(" ".join(filter(None, notes)), tuple(columns), sections)
+
+
+def _estimate_notes(models: Sequence[ModelResult], materiality: float) -> list[str]:
+    """Return the notes on expected losses, some of which may be empty."""
+    notes = [observed_loss_note(models, materiality)]
+    # With a fair model, the table of the decision has the note on negative losses.
+    if not _count_fair(models):
+        notes.append(negative_loss_note(models))
+    return notes
+
+
+def _count_fair(models: Sequence[ModelResult]) -> int:
+    """Return the number of models that are compared with a baseline."""
+    return sum(model.baseline is not None for model in models)
 
 
 def _describe_state_reasons(models: Sequence[ModelResult]) -> str:
@@ -135,16 +140,16 @@ def _describe_state_reasons(models: Sequence[ModelResult]) -> str:
     )
 
 
-def _figures_note(
-    unit: Unit, level: float, n_fair: int, *, has_estimates: bool, compares_groups: bool
-) -> str:
-    """Describe the figures of the table."""
+def _figures_note(models: Sequence[ModelResult], unit: Unit, level: float) -> str:
+    """Describe the figures of the table: their source, unit and joint confidence level."""
+    compares_groups = any(len(model.groups) > 1 for model in models)
     common_unit = f" {COMMON_UNIT_NOTE}" if unit == "share" and compares_groups else ""
-    if not has_estimates:
+    if not any(model.has_estimates for model in models):
         return f"Error and loss are measured on your rows, {unit_phrase(unit)}.{common_unit}"
     return (
         f"Error and loss are estimates for new data, {unit_phrase(unit)}.{common_unit} "
-        f"Observed columns are measured on your rows. {joint_level_note(level, n_fair)}"
+        "Observed columns are measured on your rows. "
+        f"{joint_level_note(level, _count_fair(models))}"
     )
 
 
@@ -153,12 +158,12 @@ def observed_loss_note(models: Sequence[ModelResult], materiality: float) -> str
 
     `materiality` is the materiality threshold, as a share of a group's variance.
     """
-    excess = [
+    excess_shares = [
         group.observed_loss_share - group.expected_loss_share.value
         for model in models
         for group in model.groups
     ]
-    if not any(each > materiality for each in excess):
+    if not any(excess > materiality for excess in excess_shares):
         return ""
     return (
         "The observed loss of a small group usually exceeds the expected one, as the components "
@@ -229,7 +234,7 @@ class _ColumnBuilder:
 
     @property
     def has_unidentified_groups(self) -> bool:
-        """Whether this leaves the state of any group inconclusive."""
+        """Whether a group is inconclusive, with a best subspace that is not identified."""
         return any(
             group.is_identified is False and group.state == "inconclusive" for group in self.groups
         )

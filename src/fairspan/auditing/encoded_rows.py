@@ -61,18 +61,24 @@ def encode_rows(models: object, rows: object) -> EncodedRows | None:
         A pipeline that is not fitted.
     """
     models_by_name = models if isinstance(models, Mapping) else {"": models}
-    split = {name: split_off_encoder(model) for name, model in models_by_name.items()}
-    pipelines = {name: each for name, each in split.items() if each is not None}
+    pipelines: dict[str, EncodedPipeline] = {}
+    names_without_encoder = []
+    for name, model in models_by_name.items():
+        pipeline = split_off_encoder(model)
+        if pipeline is None:
+            names_without_encoder.append(name)
+        else:
+            pipelines[name] = pipeline
     # Files are not encoded: the pipeline was fitted to rows in memory.
     if not pipelines or not hasattr(rows, "shape"):
         return None
-    if len(pipelines) < len(models_by_name):
-        other = next(name for name, each in split.items() if each is None)
-        raise _different_rows_error(next(iter(pipelines)), other)
+    if names_without_encoder:
+        raise _different_rows_error(next(iter(pipelines)), names_without_encoder[0])
+
     encoded_rows = {name: _encode(pipeline, rows) for name, pipeline in pipelines.items()}
     first_name, *other_names = encoded_rows
     for name in other_names:
-        if not _are_equal(encoded_rows[first_name], encoded_rows[name]):
+        if not _are_equal_tables(encoded_rows[first_name], encoded_rows[name]):
             raise _different_rows_error(first_name, name)
     later_steps = {name: pipeline.later_steps for name, pipeline in pipelines.items()}
     return EncodedRows(
@@ -104,8 +110,8 @@ def _encode(pipeline: EncodedPipeline, rows: Any) -> Any:
     return type(rows)(encoded, columns=names_out, index=rows.index)
 
 
-def _are_equal(first: Any, second: Any) -> bool:
-    """Whether two encoders give the same numbers."""
+def _are_equal_tables(first: Any, second: Any) -> bool:
+    """Whether two encoded tables, arrays, frames or sparse matrices, hold the same numbers."""
     if hasattr(first, "toarray") and hasattr(second, "toarray"):
         return first.shape == second.shape and not (first != second).nnz
     return np.array_equal(np.asarray(first), np.asarray(second))

@@ -6,6 +6,7 @@ harm rest on it (:mod:`fairspan.auditing.cross_fit_run`).
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -13,6 +14,7 @@ from fairspan.auditing.cross_fit_run import RepeatedCrossFit
 from fairspan.auditing.cross_fitting import EvaluatedModel, Quantity
 from fairspan.auditing.estimates import GroupEstimates, ModelEstimates, State
 from fairspan.auditing.estimation_options import EstimationOptions
+from fairspan.auditing.identification import EigenvalueGap
 from fairspan.auditing.intervals import (
     MIN_HEAVY_KURTOSIS,
     UNKNOWN,
@@ -32,6 +34,7 @@ from fairspan.auditing.sample_size import (
     power_quantile,
 )
 from fairspan.metrics import GroupErrors
+from fairspan.typing import FloatArray, IndexArray
 
 # Below a gap of this many standard errors, the best subspace may be any of several, and the loss
 # test compares with too small losses: in simulations it then claimed harm to tied groups in twice
@@ -71,6 +74,26 @@ def estimate_models(
     return [estimator.estimate_model(i) for i in range(len(estimator.models))]
 
 
+@dataclass(frozen=True)
+class _LossClaim:
+    """State of a loss, with the limits and the loss that decide it.
+
+    Attributes
+    ----------
+    state : {"harmed", "minor", "no material harm", "inconclusive"}
+    low, high : float
+        Limits of the interval to print.
+    supporting_loss : float
+        Loss that a claim of harm rests on: the cross-fitted one, which is biased downward, or the
+        corrected one if the loss test shows it.
+    """
+
+    state: State
+    low: float
+    high: float
+    supporting_loss: float
+
+
 class _Estimator:
     """Estimates of models and groups, given by their indices; see :func:`estimate_models`."""
 
@@ -106,12 +129,9 @@ class _Estimator:
     def estimate_model(self, i: int) -> ModelEstimates:
         """Estimate all groups of a model, their disparity and the model's instability.
 
-        The disparity is the error of the second group of `disparity_pair` minus that of the first:
-        of two groups in their order, or of more the largest minus the smallest. `min_cosine` is the
-        smallest cosine of a principal angle between the model and a refit without one fold. Groups
-        with too few rows get no estimates; without any others, nor does the model. The instability
-        compares how much the refits vary with the width of the intervals of the losses, as far as
-        that is due to the rows that are judged.
+        Groups with too few rows get no estimates; without any others, nor does the model.
+        `min_cosine` is the smallest cosine of a principal angle between the model and a refit
+        without one fold.
         """
         model = self.models[i]
         # Without a baseline the change is that from the model itself, zero.
@@ -120,6 +140,7 @@ class _Estimator:
             baseline = self.models[model.baseline_index]
         refit_spreads = jackknife_standard_error(model.refit_errors)
         change_spreads = jackknife_standard_error(model.refit_errors - baseline.refit_errors)
+
         # Without further fields, there are no estimates.
         groups = [
             GroupEstimates(has_few_pairs=not has_enough)
@@ -132,35 +153,66 @@ class _Estimator:
             )
         if not len(estimated):
             return ModelEstimates(groups)
+
         instability = None
         min_cosine = None
-        # Largest ratio of the spread of a group's error under the refits to the half width of the
-        # interval that its loss would have if the model were fixed.
         if model.refits:
-            margins = np.array(
-                [self._margin_of_fixed_model(i, g, groups[g]) for g in estimated.tolist()]
-            )
-            ratios = np.zeros_like(margins)
-            np.divide(refit_spreads[estimated], margins, out=ratios, where=margins > 0)
-            instability = float(ratios.max())
+            instability = self._instability(i, groups, estimated, refit_spreads)
             min_cosine = model.min_cosine
         # A single group has no disparity; a pair of equal groups stands for that.
         disparity = UNKNOWN
-        disparity_pair = (int(estimated[0]), int(estimated[0]))
+        pair = (0, 0)
         if len(estimated) > 1:
-            errors = self._means[i, Quantity.HELD_OUT_ERROR, estimated]
-            standard_errors = self._statistics.standard_errors[i, Quantity.HELD_OUT_ERROR]
-            df = self._statistics.df[i, Quantity.HELD_OUT_ERROR]
-            disparity = disparity_estimate(
-                errors,
-                standard_errors[estimated],
-                counts=df[estimated] + 1,
-                level=self._options.level,
-                refit_errors=model.refit_errors[:, estimated],
-            )
-            low, high = widest_pair(errors)
-            disparity_pair = (int(estimated[low]), int(estimated[high]))
+            disparity = self._disparity(i, estimated)
+            pair = widest_pair(self._means[i, Quantity.HELD_OUT_ERROR, estimated])
+        disparity_pair = (int(estimated[pair[0]]), int(estimated[pair[1]]))
         return ModelEstimates(groups, disparity, disparity_pair, instability, min_cosine)
+
+    def _instability(
+        self,
+        i: int,
+        groups: Sequence[GroupEstimates],
+        estimated: IndexArray,
+        refit_spreads: FloatArray,
+    ) -> float:
+        """Largest ratio of the spread of a group's error under the refits to the sampling error.
+
+        The sampling error is the half width that the interval of the group's loss would have if
+        the model were fixed.
+
+        Parameters
+        ----------
+        i : int
+            Index of the model.
+        groups : sequence of k GroupEstimates
+        estimated : array of int
+            Indices of the groups with estimates.
+        refit_spreads : (k,) array
+            Jackknife standard errors of the groups' errors under the refits.
+        """
+        margins = np.array(
+            [self._margin_of_fixed_model(i, g, groups[g]) for g in estimated.tolist()]
+        )
+        ratios = np.zeros_like(margins)
+        np.divide(refit_spreads[estimated], margins, out=ratios, where=margins > 0)
+        return float(ratios.max())
+
+    def _disparity(self, i: int, estimated: IndexArray) -> Estimate:
+        """Difference in expected error between two groups of model i, with its interval.
+
+        It is the error of the second group minus that of the first; of more than two groups, the
+        largest error minus the smallest. `estimated` are the indices of at least two groups with
+        estimates.
+        """
+        standard_errors = self._statistics.standard_errors[i, Quantity.HELD_OUT_ERROR]
+        df = self._statistics.df[i, Quantity.HELD_OUT_ERROR]
+        return disparity_estimate(
+            self._means[i, Quantity.HELD_OUT_ERROR, estimated],
+            standard_errors[estimated],
+            counts=df[estimated] + 1,
+            level=self._options.level,
+            refit_errors=self.models[i].refit_errors[:, estimated],
+        )
 
     def _margin(
         self,
@@ -208,68 +260,61 @@ class _Estimator:
                 self._statistics.training_standard_errors[i, Quantity.CROSS_FITTED_LOSS, g]
             )
         loss = self._loss_interval(i, g, training_standard_error, refit_spread)
-        state = classify_loss(loss)
-        # Loss that a claim of harm rests on: the cross-fitted one, which is biased downward, or the
-        # corrected one if the test shows it.
-        claimed_loss = loss.cross_fitted
-        low, high = loss.limits_that_decide(state)
-        # The loss test compares with losses of simulated rows, and is less conservative than
-        # cross-fitting. It supports the corrected loss, so that the lower limit of that one counts.
-        if self._is_shown_by_test(i, g, state, loss):
-            state = "harmed"
-            claimed_loss = loss.value
-            low = max(loss.low, loss.low_of_corrected)
-        gap = self._eigenvalue_gaps[self.models[i].optima_index][g]
-        n_folds = self._n_folds
-        # With n rows and some constant B, the best error is too small by B / n in sample, and too
-        # large by B K / (n (K - 1)) on held-out rows. The optimism is the sum, the bias its first
-        # term.
-        bias_of_best_error = loss.optimism * (n_folds - 1) / (2 * n_folds - 1)
+        claim = self._classify(i, g, loss)
         plan = UNKNOWN_PLAN
-        if state == "inconclusive":
-            plan = self._plan_detection(i, g, loss, bias_of_best_error, training_standard_error)
-            if not gap.is_identified:
-                # The bias shrinks more slowly with the number of rows than the formula says.
-                plan = DetectionPlan(plan.min_detectable_loss)
+        if claim.state == "inconclusive":
+            plan = self._plan_detection(i, g, loss, training_standard_error)
         # The harm is significant for the fixed model, but within the spread of its refits, so it
         # may be due to the rows the model was fitted to.
-        is_harm_unstable = state == "harmed" and claimed_loss <= refit_spread
+        is_harm_unstable = claim.state == "harmed" and claim.supporting_loss <= refit_spread
         if is_harm_unstable:
-            state = "inconclusive"
-            low = min(low, claimed_loss - refit_spread)
+            low = min(claim.low, claim.supporting_loss - refit_spread)
+            claim = replace(claim, state="inconclusive", low=low)
         change = self._change(i, g, change_spread)
-        n_clusters = loss.n if self._options.has_clusters else None
         n_effective = math.nan
         if self._statistics.effective_counts is not None:
             n_effective = float(self._statistics.effective_counts[g])
         return GroupEstimates(
             expected_error=Estimate(error, max(error - error_margin, 0.0), error + error_margin),
-            expected_loss=Estimate(loss.value, low, high),
+            expected_loss=Estimate(loss.value, claim.low, claim.high),
             cross_fitted_loss=loss.cross_fitted,
             expected_best_error=best,
-            state=state,
+            state=claim.state,
             relative_optimism=loss.optimism / best if best > 0 else 0.0,
             expected_change=change,
             detection=plan,
             is_unstable=is_harm_unstable or self._is_sign_unstable(i, g, change, change_spread),
             is_heavy_tailed=loss.is_heavy_tailed,
-            n_clusters=n_clusters,
+            n_clusters=loss.n if self._options.has_clusters else None,
             n_effective=n_effective,
-            eigenvalue_gap=gap,
+            eigenvalue_gap=self._eigenvalue_gap(i, g),
         )
 
+    def _eigenvalue_gap(self, i: int, g: int) -> EigenvalueGap:
+        """Gap after eigenvalue d of group g, with d the dimension of model i."""
+        return self._eigenvalue_gaps[self.models[i].optima_index][g]
+
+    def _classify(self, i: int, g: int, loss: LossInterval) -> "_LossClaim":
+        """Classify the loss of group g by its interval, and by the loss test if that is open.
+
+        The loss test compares with losses of simulated rows, and is less conservative than
+        cross-fitting. It supports the corrected loss, so that the lower limit of that one counts.
+        """
+        state = classify_loss(loss)
+        low, high = loss.limits_that_decide(state)
+        if self._is_shown_by_test(i, g, state, loss):
+            low = max(loss.low, loss.low_of_corrected)
+            return _LossClaim("harmed", low, high, supporting_loss=loss.value)
+        return _LossClaim(state, low, high, supporting_loss=loss.cross_fitted)
+
     def _plan_detection(
-        self,
-        i: int,
-        g: int,
-        loss: LossInterval,
-        bias_of_best_error: float,
-        training_standard_error: float,
+        self, i: int, g: int, loss: LossInterval, training_standard_error: float
     ) -> DetectionPlan:
         """Return how many rows detect the loss of group g; unknown if losses are heavy-tailed.
 
         The loss is the cross-fitted one, as a part of the corrected loss may be optimism, or the
-        materiality threshold if larger.
+        materiality threshold if larger. The plan has only the smallest loss that the rows detect
+        if the group's best subspace is not identified.
         """
         standard_error = float(np.hypot(loss.standard_error, training_standard_error))
         if loss.is_heavy_tailed or not standard_error > 0:
@@ -277,7 +322,12 @@ class _Estimator:
         weight_variation = 0.0
         if self._statistics.weight_variation is not None:
             weight_variation = float(self._statistics.weight_variation[g])
-        # Of a single row: the bias shrinks with 1 / n, the standard error with 1 / sqrt(n).
+        # With n rows and some constant B, the best error is too small by B / n in sample, and too
+        # large by B K / (n (K - 1)) on held-out rows. The optimism is the sum, the bias its first
+        # term.
+        n_folds = self._n_folds
+        bias_of_best_error = loss.optimism * (n_folds - 1) / (2 * n_folds - 1)
+        # Figures of a single row: the bias shrinks with 1 / n, the standard error with 1 / sqrt(n).
         spread = LossSpread(
             n=loss.n,
             standard_deviation=standard_error * math.sqrt(loss.n),
@@ -285,7 +335,11 @@ class _Estimator:
             weight_variation=weight_variation,
         )
         quantile = power_quantile(self._n_tests[i], self._options.level)
-        return plan_detection(loss.cross_fitted, loss.min_material_loss, spread, quantile)
+        plan = plan_detection(loss.cross_fitted, loss.min_material_loss, spread, quantile)
+        if self._eigenvalue_gap(i, g).is_identified:
+            return plan
+        # The bias shrinks more slowly with the number of rows than the formula says.
+        return DetectionPlan(plan.min_detectable_loss)
 
     def _loss_interval(
         self, i: int, g: int, training_standard_error: float, refit_spread: float

@@ -45,6 +45,18 @@ _IDENTIFIER_NAME = re.compile(r"(^|[^A-Za-z])(?i:id|uid|uuid|identifier)([^A-Za-
 _HASH_MULTIPLIER = np.uint64(0x9E3779B97F4A7C15)
 
 
+# Below this number of distinct values, the intraclass correlation is too noisy.
+_MIN_CLUSTERS = 20
+# With fewer distinct values among the preview rows, a column holds categories.
+_MIN_PREVIEW_VALUES = 5
+# A value with a larger share of the rows is a category, not a cluster.
+_MAX_CLUSTER_SHARE = 0.2
+# Intraclass correlation from which a column is reported as a cluster.
+_MIN_INTRACLASS_CORRELATION = 0.2
+# Beginnings of the names of types, in lower case, that hold text or integers.
+_KEY_DTYPES = ("int", "uint", "str", "large_string", "categorical", "dictionary", "enum")
+
+
 @dataclass(frozen=True)
 class CandidateClusters:
     """A column whose values may identify clusters of dependent rows.
@@ -427,13 +439,3 @@ def _key_codes(columns: Sequence[str], tables: Sequence[Any]) -> dict[str, Index
             codes.append(np.array(positions, dtype=np.intp)[part.codes])
         codes_by_column[name] = np.concatenate(codes)
     return codes_by_column
-
-
-# Below this number of distinct values, the intraclass correlation is too noisy.
-_MIN_CLUSTERS = 20
-_MIN_PREVIEW_VALUES = 5
-# A value with a larger share of the rows is a category, not a cluster.
-_MAX_CLUSTER_SHARE = 0.2
-# Intraclass correlation from which a column is reported as a cluster.
-_MIN_INTRACLASS_CORRELATION = 0.2
-_KEY_DTYPES = ("int", "uint", "str", "large_string", "categorical", "dictionary", "enum")

@@ -146,9 +146,8 @@ class Gate:
 
     def _inconclusive_verdict(self, model: ModelResult) -> Verdict | None:
         """Return the first inconclusive verdict on a model, or on one compared with it."""
-        compared = {
-            each.name for each in (*self.models, *self.other_models) if each.baseline == model.name
-        }
+        all_models = (*self.models, *self.other_models)
+        compared = {other.name for other in all_models if other.baseline == model.name}
         for verdict in self.verdicts:
             if verdict.kind == "inconclusive" and verdict.model in {model.name, *compared}:
                 return verdict

@@ -97,9 +97,10 @@ def _effect_kind(change: Estimate, materiality: float, *, is_excluded: bool) -> 
 
 
 def _excludes_material_cost(group: GroupResult, materiality: float) -> bool:
-    """Whether the interval of the change, or of the loss under the fair model, rules it out.
+    """Whether a cost above the materiality threshold is ruled out for a group.
 
-    The change is at most the loss under the fair model, since no loss under PCA is below zero.
+    The interval of the change rules it out, or that of the loss under the fair model: the change is
+    at most this loss, since no loss under PCA is below zero.
     """
     if group.state == "no material harm":
         return True

@@ -1,7 +1,7 @@
 """Rows with the largest error of their group, where a few rows dominate the error."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
@@ -10,6 +10,7 @@ from fairspan.auditing.cross_fitting import EvaluatedModel, GroupOptima
 from fairspan.auditing.intervals import is_heavy_tailed
 from fairspan.moments.compute import Moments
 from fairspan.moments.projector import Projector
+from fairspan.moments.reference_frame import ReferenceFrame
 from fairspan.rows.aggregation import Rows, as_partitioned
 from fairspan.rows.protocol import row_metadata
 from fairspan.typing import FloatArray, IndexArray
@@ -152,27 +153,33 @@ def describe_largest_rows(
         group, index = key
         if not is_heavy_tailed(float(kurtosis[index, group]), int(moments.counts[group])):
             continue
-        feature = None
-        value = np.nan
-        group_mean = np.nan
+        largest_row = LargestRow(
+            _row_name(rows, row.position),
+            error_share=float(row.weighted_error / total_errors[index, group]),
+        )
         model = models[index]
         if isinstance(model.model, Projector) and len(row.values):
             frame = optima[model.optima_index].frame.of_group(group)
-            centered = frame.standardize(row.values[None])
-            # The squared residual of an orthogonal projection is the sum of these contributions.
-            contributions = centered * model.model.residuals(centered)
-            column = int(np.argmax(contributions))
-            feature = names[column]
-            value = float(row.values[column])
-            group_mean = float(moments.means[group, column])
-        described[key] = LargestRow(
-            _row_name(rows, row.position),
-            error_share=float(row.weighted_error / total_errors[index, group]),
-            feature=feature,
-            value=value,
-            group_mean=group_mean,
-        )
+            column = _largest_contribution(row.values, frame, model.model)
+            largest_row = replace(
+                largest_row,
+                feature=names[column],
+                value=float(row.values[column]),
+                group_mean=float(moments.means[group, column]),
+            )
+        described[key] = largest_row
     return described
+
+
+def _largest_contribution(values: FloatArray, frame: ReferenceFrame, projector: Projector) -> int:
+    """Return the feature that contributes most to the squared residual of a row, by position.
+
+    `values` are those of the row, (p,), in the units of the table.
+    """
+    centered = frame.standardize(values[None])
+    # The squared residual of an orthogonal projection is the sum of these contributions.
+    contributions = centered * projector.residuals(centered)
+    return int(np.argmax(contributions))
 
 
 def _row_name(rows: Rows, position: int) -> str | None:

@@ -30,7 +30,7 @@ def logged_model(models: Sequence[ModelResult], name: str | None) -> ModelResult
     selected = select_models(models, names, "model")
     if len(selected) > 1:
         raise InvalidInput(
-            f"The audit has several models: {format_list([each.name for each in selected])}",
+            f"The audit has several models: {format_list([model.name for model in selected])}",
             "Allowed: the metrics of one model, as a tracker has one run for each",
             "Name the model, as in metrics(model=...)",
         )
@@ -70,7 +70,7 @@ def flat_metrics(model: ModelResult, findings: Sequence[Finding]) -> dict[str, f
         }
         for figure, estimate in estimates.items():
             metrics |= _named_shares(figure, name, estimate, variance)
-    relevant = [each.code for each in findings if each.model in (None, model.name)]
+    relevant = [finding.code for finding in findings if finding.model in (None, model.name)]
     metrics |= {f"findings/{code}": n for code, n in sorted(Counter(relevant).items())}
     return {name: float(value) for name, value in metrics.items() if math.isfinite(value)}
 

@@ -13,6 +13,11 @@ from fairspan.moments.compute import Moments
 from fairspan.rows.labels import Label
 from fairspan.rows.missing import MissingCounts
 
+# Difference between groups in shares of missing values that counts as uneven.
+MIN_SHARE_DIFFERENCE = 0.1
+# Maximum number of features in the table.
+_MAX_FEATURES_SHOWN = 4
+
 
 def summarize_missing_values(
     cells: MissingCounts | None,
@@ -93,9 +98,3 @@ def missing_values_table(missing: MissingValues) -> Table:
         heading = f"{feature.name}, mean-imputed" if feature.is_mean_imputed else feature.name
         columns.append(share_column(heading, feature.shares))
     return Table(title, tuple(columns))
-
-
-# Difference between groups in shares of missing values that counts as uneven.
-MIN_SHARE_DIFFERENCE = 0.1
-# Maximum number of features in the table.
-_MAX_FEATURES_SHOWN = 4

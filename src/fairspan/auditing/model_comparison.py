@@ -65,7 +65,7 @@ class ModelComparison:
 
     def result_under_pca(self, group: GroupResult) -> GroupResult:
         """Results under PCA of the same group."""
-        return next(each for each in self.pca.groups if each.group == group.group)
+        return next(candidate for candidate in self.pca.groups if candidate.group == group.group)
 
     def has_separate_loss(self, group: GroupResult) -> bool:
         """Whether the interval of the loss under the fair model is above that under PCA."""

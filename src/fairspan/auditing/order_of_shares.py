@@ -20,18 +20,22 @@ def describe_order_of_shares(
         Groups with the larger and the smaller error, in squared units.
     """
     by_label = {group.group: group for group in model.groups}
-    groups = by_label[larger], by_label[smaller]
-    are_estimated = not is_observed and all(group.is_estimated for group in groups)
-    shares = [_error_share(group, is_expected=are_estimated) for group in groups]
-    texts = [ascii_share(share) for share in shares]
+    larger_group = by_label[larger]
+    smaller_group = by_label[smaller]
+    are_estimated = larger_group.is_estimated and smaller_group.is_estimated
+    is_expected = are_estimated and not is_observed
+    share_of_larger = _error_share(larger_group, is_expected=is_expected)
+    share_of_smaller = _error_share(smaller_group, is_expected=is_expected)
+    text_of_larger = ascii_share(share_of_larger)
+    text_of_smaller = ascii_share(share_of_smaller)
     # NaN, without variance, is not smaller.
-    if texts[0] == texts[1] or not shares[0] < shares[1]:
+    if text_of_larger == text_of_smaller or not share_of_larger < share_of_smaller:
         return ""
-    ratio = groups[0].observed_total_variance / groups[1].observed_total_variance
+    ratio = larger_group.observed_total_variance / smaller_group.observed_total_variance
     return (
         f" As a share of its own variance, the error of {quote_group(larger)} is smaller, "
-        f"{texts[0].removesuffix(' %')} against {texts[1]}, as its variance is {ratio:.1f} times "
-        f"that of {quote_group(smaller)}."
+        f"{text_of_larger.removesuffix(' %')} against {text_of_smaller}, as its variance is "
+        f"{ratio:.1f} times that of {quote_group(smaller)}."
     )
 
 

@@ -29,7 +29,7 @@ _FrameKey = tuple[Center, bytes]
 
 @dataclass(frozen=True)
 class NoRefit:
-    """Why a model has no refits, and hence no estimates for new rows.
+    """Reason why a model has no refits, and hence no estimates for new rows.
 
     Attributes
     ----------

@@ -94,7 +94,10 @@ class GroupResult(GroupEstimates):
 
     @property
     def n_clusters_needed(self) -> int | None:
-        """Number of clusters that would do so, likewise; None if clusters were not given."""
+        """Number of clusters that would detect the loss, or the materiality threshold if larger.
+
+        None if clusters were not given, and where `n_rows_needed` is None.
+        """
         if self.n_clusters is None:
             return None
         return _multiple_of(self.n_clusters, self.detection.size_factor)
@@ -110,17 +113,17 @@ class GroupResult(GroupEstimates):
 
     @property
     def expected_loss_share(self) -> Estimate:
-        """Expected loss likewise, with its interval; it may be negative by chance."""
+        """Expected loss with its interval as a share of the variance; may be negative by chance."""
         return self._as_share(self.expected_loss)
 
     @property
     def expected_error_share(self) -> Estimate:
-        """Expected error likewise."""
+        """Expected error with its interval as a share of the variance."""
         return self._as_share(self.expected_error)
 
     @property
     def expected_change_share(self) -> Estimate:
-        """Change in expected error likewise: below zero the group gains, above zero it pays."""
+        """Change in expected error as a share of the variance: below zero the group gains."""
         return self._as_share(self.expected_change)
 
     @property

@@ -6,7 +6,7 @@ import numpy as np
 
 from fairspan.auditing.findings.finding import Finding, Setting
 from fairspan.auditing.findings.finding_catalog import make_finding
-from fairspan.auditing.first_rows import MIN_Z, FirstRowsSummary
+from fairspan.auditing.first_rows import MIN_Z, CandidateClusters, FirstRowsSummary
 from fairspan.auditing.group_names import quote_group
 from fairspan.auditing.nearest_neighbors import MIN_NEIGHBOR_JUMP
 from fairspan.formatting.names import join_truncated
@@ -33,47 +33,74 @@ def dependent_rows(first_rows: FirstRowsSummary, labels: Sequence[Label]) -> Ite
         Labels of the groups.
     """
     if first_rows.identifier_features:
-        noun = noun_form(len(first_rows.identifier_features), "feature", "features")
-        names = join_truncated([quote_group(name) for name in first_rows.identifier_features])
-        yield make_finding(
-            "FS402",
-            {"features": f"{noun} {names}"},
-            case="named",
-            columns=first_rows.identifier_features,
-            settings=[Setting("exclude", "drop the column")],
-        )
+        yield _identifier_features(first_rows.identifier_features)
     for candidate in first_rows.candidate_clusters:
-        name = candidate.column
-        yield make_finding(
-            "FS409",
-            {
-                "column": quote_group(name),
-                "n_values": f"{candidate.n_values:,}",
-                "correlation": f"{candidate.intraclass_correlation:.2f}",
-            },
-            columns=(name,),
-            settings=[Setting("clusters", f"clusters={name!r}", name)],
-        )
+        yield _cluster_column(candidate)
     largest_z = float(np.max(first_rows.autocorrelation_z))
-    verb = verb_form(first_rows.n_duplicates, "duplicates", "duplicate")
-    n_duplicates = f"{first_rows.n_duplicates:,}"
-    duplicates = f"of the first {first_rows.n_rows:,} rows, {n_duplicates} {verb} an earlier one"
     if not first_rows.candidate_clusters and largest_z > MIN_Z:
-        duplicates_clause = f", and {duplicates}" if first_rows.n_duplicates else ""
-        yield make_finding(
-            "FS410",
-            {"duplicates": duplicates_clause},
-            settings=[Setting("clusters", "(clusters)")],
-        )
+        yield _alike_neighbors(first_rows)
     elif first_rows.n_duplicates > _MAX_DUPLICATE_SHARE * first_rows.n_rows:
-        yield make_finding(
-            "FS410",
-            {"duplicates": f"{duplicates[0].upper()}{duplicates[1:]}"},
-            case="duplicates",
-            settings=[Setting("clusters", "(clusters)")],
-        )
+        yield _duplicate_rows(first_rows)
     elif not first_rows.candidate_clusters:
         yield from _clusters_by_distance(first_rows.neighbor_jumps, labels)
+
+
+def _identifier_features(features: tuple[str, ...]) -> Finding:
+    """FS402: features whose names and values are those of identifiers."""
+    noun = noun_form(len(features), "feature", "features")
+    names = join_truncated([quote_group(name) for name in features])
+    return make_finding(
+        "FS402",
+        {"features": f"{noun} {names}"},
+        case="named",
+        columns=features,
+        settings=[Setting("exclude", "drop the column")],
+    )
+
+
+def _cluster_column(candidate: CandidateClusters) -> Finding:
+    """FS409: a column whose values may identify clusters."""
+    name = candidate.column
+    return make_finding(
+        "FS409",
+        {
+            "column": quote_group(name),
+            "n_values": f"{candidate.n_values:,}",
+            "correlation": f"{candidate.intraclass_correlation:.2f}",
+        },
+        columns=(name,),
+        settings=[Setting("clusters", f"clusters={name!r}", name)],
+    )
+
+
+def _alike_neighbors(first_rows: FirstRowsSummary) -> Finding:
+    """FS410: rows next to each other in the table that are more alike than chance explains."""
+    clause = ""
+    if first_rows.n_duplicates:
+        clause = f", and {_describe_duplicates(first_rows)}"
+    return make_finding(
+        "FS410", {"duplicates": clause}, settings=[Setting("clusters", "(clusters)")]
+    )
+
+
+def _duplicate_rows(first_rows: FirstRowsSummary) -> Finding:
+    """FS410: many rows that equal an earlier row."""
+    duplicates = _describe_duplicates(first_rows)
+    return make_finding(
+        "FS410",
+        {"duplicates": f"{duplicates[0].upper()}{duplicates[1:]}"},
+        case="duplicates",
+        settings=[Setting("clusters", "(clusters)")],
+    )
+
+
+def _describe_duplicates(first_rows: FirstRowsSummary) -> str:
+    """Return a clause such as "of the first 500 rows, 120 duplicate an earlier one"."""
+    verb = verb_form(first_rows.n_duplicates, "duplicates", "duplicate")
+    return (
+        f"of the first {first_rows.n_rows:,} rows, {first_rows.n_duplicates:,} {verb} an earlier "
+        "one"
+    )
 
 
 def _clusters_by_distance(jumps: FloatArray, labels: Sequence[Label]) -> Iterator[Finding]:

@@ -119,7 +119,7 @@ class Finding:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the finding as values for JSON, without parts that its texts contain."""
-        values = {each.name: getattr(self, each.name) for each in fields(self)}
+        values = {part.name: getattr(self, part.name) for part in fields(self)}
         for name in ("assumption", "settings", "stated_remedy", "further_remedy"):
             del values[name]
         values["rows"] = [asdict(row) for row in self.rows]

@@ -72,17 +72,6 @@ def largely_missing_groups(missing: MissingValues) -> Iterator[Finding]:
     descriptions = [
         f"{quote_group(missing.groups[i])} ({ascii_share(shares[i])})" for i in affected
     ]
-    lost = [
-        quote_group(missing.groups[i])
-        for i in affected
-        if missing.n_dropped[i] == missing.n_rows[i]
-    ]
-    lost_text = ""
-    if lost:
-        pronoun = noun_form(len(lost), "it", "them")
-        lost_text = (
-            f" No row of {join_truncated(lost)} is left, so there are no figures for {pronoun}."
-        )
     # A sentence on the features that alone cause the most dropped rows.
     costliest_text = ""
     if missing.costliest_text:
@@ -91,7 +80,7 @@ def largely_missing_groups(missing: MissingValues) -> Iterator[Finding]:
         "FS408",
         {
             "groups": join_truncated(descriptions),
-            "lost_groups": lost_text,
+            "lost_groups": _describe_empty_groups(missing),
             "costliest_features": costliest_text,
         },
         groups=[missing.groups[i] for i in affected],
@@ -99,50 +88,77 @@ def largely_missing_groups(missing: MissingValues) -> Iterator[Finding]:
     )
 
 
-def imputed_cells(moments: GroupMoments, completion: EMSummary) -> Iterator[Finding]:
+def _describe_empty_groups(missing: MissingValues) -> str:
+    """Return a sentence on groups of which every row was dropped; empty if there are none."""
+    empty_groups = [
+        quote_group(group)
+        for group, n_dropped, n_rows in zip(
+            missing.groups, missing.n_dropped, missing.n_rows, strict=True
+        )
+        if n_dropped == n_rows
+    ]
+    if not empty_groups:
+        return ""
+    pronoun = noun_form(len(empty_groups), "it", "them")
+    return (
+        f" No row of {join_truncated(empty_groups)} is left, so there are no figures for {pronoun}."
+    )
+
+
+def imputed_cells(moments: GroupMoments, em_summary: EMSummary) -> Iterator[Finding]:
     """FS411: missing cells were imputed by their expectation.
 
-    `completion` has the number of imputed cells of each group, and the weight of the correlations
-    of all groups in its own ones, which is positive for groups with too few rows. Groups with more
-    rows, but not enough for figures on new rows, are named as well.
+    Groups with too few rows, whose correlations are partly those of all groups, are named as well,
+    and so are groups with more rows, but not enough for figures on new rows.
     """
-    if not completion.n_missing_cells.any():
+    if not em_summary.n_missing_cells.any():
         return
     # Columns that only a restriction uses, not the model, are imputed along with the features.
     n_columns = (moments.all_columns or moments).n_features
-    shares = completion.n_missing_cells / np.maximum(moments.counts * n_columns, 1)
+    shares = em_summary.n_missing_cells / np.maximum(moments.counts * n_columns, 1)
     labels = moments.labels
     affected = np.flatnonzero(shares).tolist()
     descriptions = [f"{quote_group(labels[i])} ({ascii_share(shares[i])})" for i in affected]
-    pooled_groups = [
-        f"{quote_group(labels[i])} (weight {completion.pool_weights[i]:.2f})"
-        for i in np.flatnonzero(completion.pool_weights)
-    ]
-    pooled_text = ""
-    if pooled_groups:
-        pooled_text = (
-            f" For {join_truncated(pooled_groups)}, too few rows have pairs of features observed "
-            "together, so their correlations are partly those of all groups."
-        )
-    groups_with_few_pairs = []
-    for i in np.flatnonzero(~has_enough_pairs(moments)).tolist():
-        n_rows = to_ascii(format_count(int(completion.min_pair_counts[i]), "row"))
-        groups_with_few_pairs.append(f"{quote_group(labels[i])} ({n_rows})")
-    few_pairs_text = ""
-    if groups_with_few_pairs:
-        few_pairs_text = (
-            f" There are no figures for new rows of {join_truncated(groups_with_few_pairs)}: some "
-            f"pair of features is observed together in fewer than "
-            f"{MIN_PAIRS_PER_FEATURE * moments.n_features} rows."
-        )
     yield make_finding(
         "FS411",
         {
             "groups": join_truncated(descriptions),
-            "pooled_groups": pooled_text,
-            "groups_with_few_pairs": few_pairs_text,
+            "pooled_groups": _describe_pooled_groups(labels, em_summary),
+            "groups_with_few_pairs": _describe_groups_with_few_pairs(moments, em_summary),
         },
         groups=[labels[i] for i in affected],
+    )
+
+
+def _describe_pooled_groups(labels: Sequence[Label], em_summary: EMSummary) -> str:
+    """Return a sentence on groups with correlations of all groups; empty if there are none.
+
+    The weight of the correlations of all groups is positive for groups with too few rows.
+    """
+    pooled_groups = [
+        f"{quote_group(labels[i])} (weight {em_summary.pool_weights[i]:.2f})"
+        for i in np.flatnonzero(em_summary.pool_weights).tolist()
+    ]
+    if not pooled_groups:
+        return ""
+    return (
+        f" For {join_truncated(pooled_groups)}, too few rows have pairs of features observed "
+        "together, so their correlations are partly those of all groups."
+    )
+
+
+def _describe_groups_with_few_pairs(moments: GroupMoments, em_summary: EMSummary) -> str:
+    """Return a sentence on groups without figures for new rows; empty if there are none."""
+    groups_with_few_pairs = []
+    for i in np.flatnonzero(~has_enough_pairs(moments)).tolist():
+        n_rows = to_ascii(format_count(int(em_summary.min_pair_counts[i]), "row"))
+        groups_with_few_pairs.append(f"{quote_group(moments.labels[i])} ({n_rows})")
+    if not groups_with_few_pairs:
+        return ""
+    return (
+        f" There are no figures for new rows of {join_truncated(groups_with_few_pairs)}: some "
+        f"pair of features is observed together in fewer than "
+        f"{MIN_PAIRS_PER_FEATURE * moments.n_features} rows."
     )
 
 

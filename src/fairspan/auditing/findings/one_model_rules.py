@@ -36,9 +36,9 @@ def one_model_findings(
         Whether a fair model is compared with it.
     """
     yield from absent_groups(model)
-    yield from lossless(model)
+    yield from full_variance_kept(model)
     yield from largest_pca_loss(model, is_baseline=is_baseline)
-    yield from disparity(model, models)
+    yield from error_disparity(model, models)
     yield from not_proven_optimal(model)
     yield from negative_losses(model)
     yield from unstable_model(model)
@@ -73,22 +73,23 @@ def distance_from_rank_bound(model: ModelResult) -> Iterator[Finding]:
     yield make_finding("FS211", figures, model=model.name, groups=[rank_bound.group])
 
 
-def lossless(model: ModelResult) -> Iterator[Finding]:
+def full_variance_kept(model: ModelResult) -> Iterator[Finding]:
     """FS206: no variance is lost in any group, up to rounding error."""
-    if model.is_lossless:
-        # Advise fewer dimensions, unless there is only one.
-        case: str | None = "one dimension"
-        settings: list[Setting] = []
-        if model.n_components > 1:
-            case = None
-            settings = [Setting("n_components", "(n_components)")]
-        yield make_finding(
-            "FS206",
-            {"dimensions": _dimension_count(model)},
-            case=case,
-            model=model.name,
-            settings=settings,
-        )
+    if not model.is_lossless:
+        return
+    # Advise fewer dimensions, unless there is only one.
+    case: str | None = "one dimension"
+    settings: list[Setting] = []
+    if model.n_components > 1:
+        case = None
+        settings = [Setting("n_components", "(n_components)")]
+    yield make_finding(
+        "FS206",
+        {"dimensions": _dimension_count(model)},
+        case=case,
+        model=model.name,
+        settings=settings,
+    )
 
 
 def largest_pca_loss(model: ModelResult, *, is_baseline: bool) -> Iterator[Finding]:
@@ -138,7 +139,7 @@ def largest_pca_loss(model: ModelResult, *, is_baseline: bool) -> Iterator[Findi
     )
 
 
-def disparity(model: ModelResult, models: Sequence[ModelResult] = ()) -> Iterator[Finding]:
+def error_disparity(model: ModelResult, models: Sequence[ModelResult] = ()) -> Iterator[Finding]:
     """FS201, FS202: whether the interval of the disparity contains zero.
 
     The disparity is the error of the second group of the pair minus that of the first: on new rows
@@ -175,6 +176,7 @@ def disparity(model: ModelResult, models: Sequence[ModelResult] = ()) -> Iterato
             groups=pair,
         )
         return
+    other_models = [candidate for candidate in models if candidate is not model]
     yield make_finding(
         "FS202",
         {
@@ -187,7 +189,7 @@ def disparity(model: ModelResult, models: Sequence[ModelResult] = ()) -> Iterato
         },
         model=model.name,
         groups=(worse, better),
-        result=_describe_equal_errors([each for each in models if each is not model]),
+        result=_describe_equal_errors(other_models),
     )
 
 
@@ -196,22 +198,22 @@ def _describe_equal_errors(models: Sequence[ModelResult]) -> str:
 
     Of several such models, the one with the smallest of the largest losses. Empty without any.
     """
-    closing = [
+    candidates = [
         model
         for model in models
         if model.favors_equal_errors
         and model.has_estimates
         and model.expected_disparity.contains_zero
     ]
-    if not closing:
+    if not candidates:
         return ""
-    model = min(closing, key=lambda each: max(each.loss_shares().values()))
+    model = min(candidates, key=lambda candidate: max(candidate.loss_shares().values()))
     text = f"Under {model.name}, no difference is shown"
     harmed = harmed_groups(model)
     if harmed:
         names = quote_groups(harmed)
         verb = verb_form(len(harmed), "loses", "lose")
-        losses = join_truncated([ascii_share(each.expected_loss_share.value) for each in harmed])
+        losses = join_truncated([ascii_share(group.expected_loss_share.value) for group in harmed])
         return f"{text}, but {names} then {verb} {losses} of the variance (harmed)."
     open_groups = [group for group in model.groups if group.state == "inconclusive"]
     if open_groups:
@@ -286,30 +288,35 @@ def unstable_model(model: ModelResult) -> Iterator[Finding]:
 
 
 def in_sample_models(models: Sequence[ModelResult], rows: AuditedRows) -> Iterator[Finding]:
-    """FS203: models fitted to the audited rows; none without intervals, which FS106 reports."""
-    in_sample = [model for model in models if model.in_sample]
-    if not in_sample or not rows.has_intervals:
+    """FS203: models fitted to the audited rows; none without intervals, which FS106 reports.
+
+    One finding for the models with estimates for new rows, and one for those without.
+    """
+    if not rows.has_intervals:
         return
-    for has_estimates in (True, False):
-        alike = [model for model in in_sample if model.has_estimates is has_estimates]
-        if alike:
-            yield _in_sample(alike, case=None if has_estimates else "no estimates")
+    in_sample = [model for model in models if model.in_sample]
+    with_estimates = [model for model in in_sample if model.has_estimates]
+    without_estimates = [model for model in in_sample if not model.has_estimates]
+    if with_estimates:
+        yield _describe_in_sample(with_estimates, case=None)
+    if without_estimates:
+        yield _describe_in_sample(without_estimates, case="no estimates")
 
 
-def _in_sample(in_sample: Sequence[ModelResult], case: str | None) -> Finding:
-    """FS203 of models that all have estimates for new rows, or all have none."""
-    verb = "were" if len(in_sample) > 1 else "was"
-    has_changes = any(model.baseline is not None for model in in_sample)
+def _describe_in_sample(models: Sequence[ModelResult], case: str | None) -> Finding:
+    """FS203 of in-sample models that all have estimates for new rows, or all have none."""
+    verb = "were" if len(models) > 1 else "was"
+    has_changes = any(model.baseline is not None for model in models)
     inference = ""
-    if any(model.in_sample_inferred for model in in_sample):
+    if any(model.in_sample_inferred for model in models):
         inference = " or a part of them, judging by the figures"
     name = None
-    if len(in_sample) == 1:
-        name = in_sample[0].name
+    if len(models) == 1:
+        name = models[0].name
     return make_finding(
         "FS203",
         {
-            "models": ", ".join(model.name for model in in_sample),
+            "models": ", ".join(model.name for model in models),
             "were": verb,
             "inference": inference,
             "changes": " and changes" if has_changes else "",

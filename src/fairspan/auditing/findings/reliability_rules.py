@@ -150,37 +150,34 @@ def _is_not_identified(group: GroupResult) -> bool:
 def heavy_tails(models: Sequence[ModelResult]) -> Iterator[Finding]:
     """FS109: groups whose squared residuals under any model have too large a kurtosis."""
     affected_models = [model for model in models if any(map(_has_heavy_tails, model.groups))]
-    if affected_models:
-        groups = _groups_where(affected_models, _has_heavy_tails)
-        model_names = join_truncated([model.name for model in affected_models])
-        largest_rows = [group.largest_row for group in groups if group.largest_row]
-        features = {row.feature for row in largest_rows if row.feature is not None}
-        # Logarithms of columns of zeros and ones change nothing.
-        categories = {
-            row.feature for row in largest_rows if row.feature and row.value in (0.0, 1.0)
-        }
-        columns = features - categories
-        yield make_finding(
-            "FS109",
-            {
-                "groups": quote_groups(groups),
-                "models": model_names,
-                "dominance": _describe_dominance(groups),
-                "rows": _describe_largest_rows(groups),
-                "logarithms": _suggest_logarithms(largest_rows, columns),
-                "columns": f": {join_truncated(sorted(columns))}" if columns else "",
-                "categories": _in_parentheses(categories),
-                "and_categories": f"; merge rare categories{_in_parentheses(categories)}"
-                if categories
-                else "",
-            },
-            case="categories" if categories and not columns else None,
-            groups=labels_of(groups),
-            columns=sorted(features),
-            rows=[
-                _named_row(group.group, group.largest_row) for group in groups if group.largest_row
-            ],
-        )
+    if not affected_models:
+        return
+    groups = _groups_where(affected_models, _has_heavy_tails)
+    largest_rows = [group.largest_row for group in groups if group.largest_row]
+    features = {row.feature for row in largest_rows if row.feature is not None}
+    # Logarithms of columns of zeros and ones change nothing.
+    categories = {row.feature for row in largest_rows if row.feature and row.value in (0.0, 1.0)}
+    columns = features - categories
+    columns_text = f": {join_truncated(sorted(columns))}" if columns else ""
+    categories_text = _in_parentheses(categories)
+    merge_text = f"; merge rare categories{categories_text}" if categories else ""
+    yield make_finding(
+        "FS109",
+        {
+            "groups": quote_groups(groups),
+            "models": join_truncated([model.name for model in affected_models]),
+            "dominance": _describe_dominance(groups),
+            "rows": _describe_largest_rows(groups),
+            "logarithms": _suggest_logarithms(largest_rows, columns),
+            "columns": columns_text,
+            "categories": categories_text,
+            "and_categories": merge_text,
+        },
+        case="categories" if categories and not columns else None,
+        groups=labels_of(groups),
+        columns=sorted(features),
+        rows=[_named_row(group.group, group.largest_row) for group in groups if group.largest_row],
+    )
 
 
 def _describe_dominance(groups: Sequence[GroupResult]) -> str:

@@ -34,6 +34,28 @@ def incomparable_units(models: Sequence[ModelResult]) -> Iterator[Finding]:
         )
 
 
+class _Change(NamedTuple):
+    """A share under the baseline PCA and under a fair model."""
+
+    before: float
+    after: float
+
+    @property
+    def falls(self) -> bool:
+        """Whether the share decreases in the figures that are printed."""
+        return self.after < self.before and not self.is_printed_alike
+
+    @property
+    def rises(self) -> bool:
+        """Whether the share increases in the figures that are printed."""
+        return self.after > self.before and not self.is_printed_alike
+
+    @property
+    def is_printed_alike(self) -> bool:
+        """Whether both shares are printed with the same digits."""
+        return ascii_share(self.before) == ascii_share(self.after)
+
+
 def effect_of_repair(models: Sequence[ModelResult]) -> Iterator[Finding]:
     """FS302: largest loss and total error of a fair model compared with its baseline PCA.
 
@@ -44,8 +66,8 @@ def effect_of_repair(models: Sequence[ModelResult]) -> Iterator[Finding]:
         loss_before = _largest_loss_share(pca, scope)
         if loss_before == 0:
             continue
-        loss_shares = (loss_before, _largest_loss_share(model, scope))
-        error_shares = (
+        loss = _Change(loss_before, _largest_loss_share(model, scope))
+        error = _Change(
             _total_error(pca, scope) / pca.total_variance,
             _total_error(model, scope) / model.total_variance,
         )
@@ -54,47 +76,37 @@ def effect_of_repair(models: Sequence[ModelResult]) -> Iterator[Finding]:
             {
                 "baseline": pca.name,
                 "scope": scope,
-                "loss_before": ascii_share(loss_shares[0]),
-                "loss_after": ascii_share(loss_shares[1]),
-                "total_error": _describe_total_error(*map(ascii_share, error_shares)),
+                "loss_before": ascii_share(loss.before),
+                "loss_after": ascii_share(loss.after),
+                "total_error": _describe_total_error(error),
             },
-            case=_case_of_changes(loss_shares, error_shares),
+            case=_case_of_changes(loss, error),
             model=model.name,
         )
 
 
-def _case_of_changes(
-    loss_shares: tuple[float, float], error_shares: tuple[float, float]
-) -> str | None:
+def _case_of_changes(loss: _Change, error: _Change) -> str | None:
     """Return the case of FS302 by what its figures leave to decide.
 
-    Each pair is the share under PCA and that under the fair model. Shares that are printed alike
-    count as equal.
+    `loss` is the change of the largest loss, and `error` that of the error over all rows.
 
     Examples
     --------
-    >>> _case_of_changes((0.08, 0.02), (0.479, 0.474))
+    >>> _case_of_changes(_Change(0.08, 0.02), _Change(0.479, 0.474))
     'nothing to weigh'
-    >>> _case_of_changes((0.08, 0.02), (0.474, 0.479))
+    >>> _case_of_changes(_Change(0.08, 0.02), _Change(0.474, 0.479))
     """
-    loss_falls = _falls(*loss_shares)
-    error_falls = _falls(*error_shares)
-    if loss_falls:
-        error_rises = _falls(*reversed(error_shares))
-        return None if error_rises else "nothing to weigh"
-    return "only error falls" if error_falls else "no benefit"
+    if loss.falls:
+        return None if error.rises else "nothing to weigh"
+    return "only error falls" if error.falls else "no benefit"
 
 
-def _falls(before: float, after: float) -> bool:
-    """Whether a share decreases in the figures that are printed."""
-    return after < before and ascii_share(after) != ascii_share(before)
-
-
-def _describe_total_error(before: str, after: str) -> str:
-    """Describe the errors over all rows under PCA and a fair model, formatted as shares."""
-    if before == after:
+def _describe_total_error(error: _Change) -> str:
+    """Describe the errors over all rows under PCA and a fair model, as shares of the variance."""
+    before = ascii_share(error.before)
+    if error.is_printed_alike:
         return f"the error over all rows stays at {before} of the variance"
-    return f"the error over all rows from {before} to {after} of the variance"
+    return f"the error over all rows from {before} to {ascii_share(error.after)} of the variance"
 
 
 def cost_of_repair(models: Sequence[ModelResult]) -> Iterator[Finding]:
