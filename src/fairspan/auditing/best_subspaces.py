@@ -126,45 +126,87 @@ def _best_subspaces(
     """
     present = [i for i, label in enumerate(total.labels) if label in set(moments.labels)]
     second_moments = frame.select_groups(present).second_moments(moments)
-    n_groups = total.n_groups
-    n_features = moments.n_features
-    weights = np.zeros(n_groups)
-    counts = np.zeros(n_groups, dtype=np.int64)
+    counts = np.zeros(total.n_groups, dtype=np.int64)
+    weights = np.zeros(total.n_groups)
     counts[present] = moments.counts
     weights[present] = moments.weights
-    directions = [LeadingDirections(np.eye(n_features, 1), np.zeros(1))] * n_groups
+    placeholder = LeadingDirections(np.eye(moments.n_features, 1), np.zeros(1))
+    training = _TrainingGroups(
+        present, second_moments, counts, weights, [placeholder] * total.n_groups
+    )
     # One more vector than dimensions, if there is one, for the gap after eigenvalue d.
-    n_vectors = min(max(dimensions) + 1, n_features)
-    for position, group in enumerate(present):
-        start = None
-        reference = on_all_rows[0]
-        if reference is not None:
-            growth = float(reference.weights[group] / weights[group])
-            start = reference.directions[group].start_for(n_vectors, growth)
-        # A mixture with weight one on a single group is the second moment matrix of that group.
-        unit_weights = np.eye(len(present))[position]
-        directions[group] = find_leading_directions(second_moments, unit_weights, n_vectors, start)
-    results = []
-    for d, reference in zip(dimensions, on_all_rows, strict=True):
+    n_vectors = min(max(dimensions) + 1, moments.n_features)
+    training.find_directions(n_vectors, on_all_rows[0])
+    return [
+        training.best_subspaces(d, reference)
+        for d, reference in zip(dimensions, on_all_rows, strict=True)
+    ]
+
+
+@dataclass(frozen=True, eq=False)
+class _TrainingGroups:
+    """Training rows of each group, with the leading eigenvectors of their second moments.
+
+    Attributes
+    ----------
+    present : list of int
+        Indices of the groups with training rows, in the order of `second_moments`.
+    second_moments : SecondMoments
+    counts : (k,) array of int
+    weights : (k,) array
+    directions : list of k LeadingDirections
+        Placeholders until :meth:`find_directions`, and for groups without training rows.
+    """
+
+    present: list[int]
+    second_moments: SecondMoments
+    counts: IntegerArray
+    weights: FloatArray
+    directions: list[LeadingDirections]
+
+    def find_directions(self, n_vectors: int, reference: BestSubspaces | None) -> None:
+        """Find the leading eigenvectors of each group, starting from those on all rows if known."""
+        for position, group in enumerate(self.present):
+            start = None
+            if reference is not None:
+                growth = float(reference.weights[group] / self.weights[group])
+                start = reference.directions[group].start_for(n_vectors, growth)
+            # A mixture with weight one on a single group is the second moment matrix of that group.
+            unit_weights = np.eye(len(self.present))[position]
+            self.directions[group] = find_leading_directions(
+                self.second_moments, unit_weights, n_vectors, start
+            )
+
+    def best_subspaces(self, d: int, reference: BestSubspaces | None) -> BestSubspaces:
+        """Return the best subspaces of d dimensions.
+
+        Gaps are measured along the boundaries of `reference`, the best subspaces on all rows; along
+        their own if it is None.
+        """
+        n_groups = len(self.directions)
+        n_features = self.second_moments.n_features
         bases = [np.eye(d, n_features)] * n_groups
         boundaries = [np.eye(n_features, 1)] * n_groups
         errors = np.zeros(n_groups)
         gaps = np.full(n_groups, np.nan)
-        for position, group in enumerate(present):
-            group_moments = second_moments.select_group(position)
-            vectors = directions[group].vectors
+        for position, group in enumerate(self.present):
+            group_moments = self.second_moments.select_group(position)
+            vectors = self.directions[group].vectors
             basis = vectors[:, :d]
             bases[group] = np.ascontiguousarray(basis.T)
             errors[group] = float(group_moments.residual_variances(basis)[0])
             boundaries[group] = vectors[:, d - 1 : d + 1]
-            measured = boundaries if reference is None else reference.boundaries
-            gaps[group] = _gap_along(group_moments, measured[group])
-        results.append(
-            BestSubspaces(
-                tuple(bases), errors, counts, weights, tuple(boundaries), gaps, tuple(directions)
-            )
+            boundary = boundaries[group] if reference is None else reference.boundaries[group]
+            gaps[group] = _gap_along(group_moments, boundary)
+        return BestSubspaces(
+            tuple(bases),
+            errors,
+            self.counts,
+            self.weights,
+            tuple(boundaries),
+            gaps,
+            tuple(self.directions),
         )
-    return results
 
 
 def _gap_along(group_moments: SecondMoments, directions: FloatArray) -> float:

@@ -19,7 +19,7 @@ from fairspan.typing import FloatArray
 
 
 def block_statistics(
-    cross: CrossFit, labels: Sequence[Label], blocks: Sequence[GroupMoments | None]
+    cross_fit: CrossFit, labels: Sequence[Label], blocks: Sequence[GroupMoments | None]
 ) -> RowStatistics:
     """Means over all blocks, with standard errors from the variation between blocks.
 
@@ -31,13 +31,13 @@ def block_statistics(
 
     Parameters
     ----------
-    cross : CrossFit
+    cross_fit : CrossFit
         Cross-fit with blocks as folds.
     labels : sequence of k labels
     blocks : sequence of K GroupMoments
         None for an empty block.
     """
-    shape = (len(blocks), len(cross.models), len(Quantity), len(labels))
+    shape = (len(blocks), len(cross_fit.models), len(Quantity), len(labels))
     values = np.zeros(shape)
     weights = np.zeros((len(blocks), len(labels)))
     for fold, block in enumerate(blocks):
@@ -46,15 +46,17 @@ def block_statistics(
         for i, label in enumerate(block.labels):
             group = list(labels).index(label)
             weights[fold, group] = block.weights[i]
-            of_group = block.select_groups(np.arange(block.n_groups) == i)
-            values[fold, :, :, group] = measure_quantities(
-                partial(_block_residuals, of_group, group),
-                cross.optima,
-                cross.models,
+            group_moments = block.select_groups(np.arange(block.n_groups) == i)
+            quantities = measure_quantities(
+                partial(_block_residuals, group_moments, group),
+                cross_fit.optima,
+                cross_fit.models,
                 group,
                 fold,
                 len(blocks),
-            )[:, :, 0]  # a mean over the block takes the place of its rows
+            )
+            # A mean over the block takes the place of its rows, the last axis.
+            values[fold, :, :, group] = quantities[:, :, 0]
     shares = weights / weights.sum(axis=0)
     means = np.einsum("fg,fmqg->mqg", shares, values)
     n_blocks = (weights > 0).sum(axis=0)

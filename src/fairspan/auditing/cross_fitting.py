@@ -271,31 +271,33 @@ def cross_fit(
             stage,
         )
         fold_fits = map_in_threads(fitter.fit_without, range(n_folds))
+
     refits_by_model = [
         ModelRefits.combine(refits)
         for refits in zip(*(fit.refits for fit in fold_fits), strict=True)
     ]
     # For each key, the best subspaces without each fold.
     best_by_fold = list(zip(*(fit.best for fit in fold_fits), strict=True))
-    # Counts and weights of the rows outside each fold are the same for all keys.
-    min_training_counts = np.min([best.counts for best in best_by_fold[0]], axis=0)
     centers = FoldCenters.from_training(total, [fit.training for fit in fold_fits])
-    learnt_keys = {
-        key
-        for key, model, is_in_sample in zip(keys, models, in_sample, strict=True)
-        if is_in_sample or model.subspace.mean is None
-    }
+    learnt_keys = _keys_with_learnt_center(keys, models, in_sample)
     optima = _group_optima(model_by_key, learnt_keys, total, best_on_all_rows, best_by_fold)
     evaluated = _evaluated_models(models, errors, refits_by_model, optima_indices, total)
+    eigenvalue_gaps = [
+        _eigenvalue_gaps(on_all_rows, best, centers.shares)
+        for on_all_rows, best in zip(best_on_all_rows, best_by_fold, strict=True)
+    ]
+    training_errors = [np.array([subspaces.errors for subspaces in best]) for best in best_by_fold]
+    # Counts of the rows outside each fold are the same for all keys.
+    min_training_counts = np.min([best.counts for best in best_by_fold[0]], axis=0)
+    without_refits = {
+        model.name: refits.no_refit
+        for model, refits in zip(models, refits_by_model, strict=True)
+        if refits.no_refit is not None
+    }
     return CrossFit(
         optima=optima,
-        eigenvalue_gaps=tuple(
-            _eigenvalue_gaps(on_all_rows, best, centers.shares)
-            for on_all_rows, best in zip(best_on_all_rows, best_by_fold, strict=True)
-        ),
-        training_errors=tuple(
-            np.array([subspaces.errors for subspaces in best]) for best in best_by_fold
-        ),
+        eigenvalue_gaps=tuple(eigenvalue_gaps),
+        training_errors=tuple(training_errors),
         models=evaluated,
         centers=centers,
         center_corrections=_center_corrections(optima, evaluated, centers, n_folds),
@@ -304,12 +306,19 @@ def cross_fit(
             [min_training_counts > model.subspace.dimension for model in models]
         ),
         has_enough_pairs=has_enough_pairs(total),
-        without_refits={
-            model.name: refits.no_refit
-            for model, refits in zip(models, refits_by_model, strict=True)
-            if refits.no_refit is not None
-        },
+        without_refits=without_refits,
     )
+
+
+def _keys_with_learnt_center(
+    keys: Sequence[OptimaKey], models: Sequence[AuditedModel], in_sample: Sequence[bool]
+) -> set[OptimaKey]:
+    """Return the keys with a model that was fitted to the rows, or has no mean of its own."""
+    return {
+        key
+        for key, model, is_in_sample in zip(keys, models, in_sample, strict=True)
+        if is_in_sample or model.subspace.mean is None
+    }
 
 
 def _eigenvalue_gaps(
@@ -393,7 +402,7 @@ class _FoldFit:
 
 @dataclass(frozen=True, eq=False)
 class _FoldFitter:
-    """Fits to the rows outside each fold.
+    """Models and group optima that are fitted to the rows outside each fold.
 
     Attributes
     ----------
@@ -490,31 +499,40 @@ def _center_corrections(
     corrections = np.zeros((len(models), len(Quantity), centers.shares.shape[1]))
     if not any(item.center_excess_weight for item in optima):
         return corrections
-
-    def excess(
-        fold: int, group: int, pairs: Sequence[tuple[GroupOptima, Reconstructor]]
-    ) -> FloatArray:
-        """Excess of mean squared residuals about a center that does not depend on them, (l, 1)."""
-        result = np.zeros((len(pairs), 1))
-        pairs_by_optima: dict[int, list[int]] = {}
-        for i, (item, _) in enumerate(pairs):
-            if item.center_excess_weight:
-                pairs_by_optima.setdefault(id(item), []).append(i)
-        for indices in pairs_by_optima.values():
-            item = pairs[indices[0]][0]
-            means = centers.fold_means_about_shifted_centers(item.frame, fold, group)
-            away, towards = squared_residuals(means, [pairs[i][1] for i in indices]).T
-            result[indices, 0] = item.center_excess_weight * (away - towards) / 2
-        return result
-
     for fold, group in np.argwhere(centers.shares > 0).tolist():
-        excess_of_cell = partial(excess, fold, group)
-        corrections[:, :, group] += (
-            centers.shares[fold, group]
-            * measure_quantities(excess_of_cell, optima, models, group, fold, n_folds)[:, :, 0]
+        excess = measure_quantities(
+            partial(_center_excess, centers, fold, group), optima, models, group, fold, n_folds
         )
+        # The last axis has a single mean in place of the rows.
+        corrections[:, :, group] += centers.shares[fold, group] * excess[:, :, 0]
     corrections[:, Quantity.ERROR] = 0.0
     return corrections
+
+
+def _center_excess(
+    centers: FoldCenters,
+    fold: int,
+    group: int,
+    pairs: Sequence[tuple[GroupOptima, Reconstructor]],
+) -> FloatArray:
+    """Excess of mean squared residuals about a center that does not depend on the rows, (l, 1).
+
+    The rows are those of a group in a fold, and the residuals those under each of l pairs (optima,
+    map), as :func:`measure_quantities` requires; the optima provide center and scale.
+    """
+    excess = np.zeros((len(pairs), 1))
+    # Positions of the pairs with the same optima, whose center was learnt from the rows.
+    positions_by_optima: dict[int, list[int]] = {}
+    for position, (optima, _) in enumerate(pairs):
+        if optima.center_excess_weight:
+            positions_by_optima.setdefault(id(optima), []).append(position)
+    for positions in positions_by_optima.values():
+        optima = pairs[positions[0]][0]
+        maps = [pairs[position][1] for position in positions]
+        means = centers.fold_means_about_shifted_centers(optima.frame, fold, group)
+        away, towards = squared_residuals(means, maps).T
+        excess[positions, 0] = optima.center_excess_weight * (away - towards) / 2
+    return excess
 
 
 def _refit_errors(

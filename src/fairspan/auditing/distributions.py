@@ -14,6 +14,14 @@ from functools import lru_cache
 _EXPANSION_MIN_DF = 1e4
 # Argument above which the expansion of the gamma ratio is exact to double precision.
 _GAMMA_RATIO_MIN = 150.0
+# Coefficients of the powers of 1 / a in the expansion of Gamma(a + 1/2) / (Gamma(a) sqrt(a)).
+_GAMMA_RATIO_SERIES = (1, -1 / 8, 1 / 128, 5 / 1024, -21 / 32768)
+# Relative step at which Newton's method ends: convergence is quadratic, so the next is rounding.
+_NEWTON_TOL = 1e-9
+# Relative change at which the continued fraction ends, below the rounding of a double.
+_FRACTION_TOL = 1e-16
+
+
 # Iterations of Newton's method, which takes fewer than ten.
 _MAX_ITER = 60
 # Terms of the continued fraction; it takes O(sqrt(max(a, b))).
@@ -77,10 +85,10 @@ def f_cdf(x: float, df1: float, df2: float) -> float:
     a = df1 / 2
     b = df2 / 2
     beta_argument = df1 * x / (df1 * x + df2)
-    factor = math.lgamma(a + b) - math.lgamma(a + 1) - math.lgamma(b)
-    return math.exp(
-        factor + a * math.log(beta_argument) + b * math.log1p(-beta_argument)
-    ) * _incomplete_beta_fraction(beta_argument, a, b)
+    # Logarithm of x^a (1 - x)^b / (a B(a, b)) at the argument, by which the fraction is multiplied.
+    log_gamma_ratio = math.lgamma(a + b) - math.lgamma(a + 1) - math.lgamma(b)
+    log_factor = log_gamma_ratio + a * math.log(beta_argument) + b * math.log1p(-beta_argument)
+    return math.exp(log_factor) * _incomplete_beta_fraction(beta_argument, a, b)
 
 
 def _invert_tail(
@@ -96,7 +104,7 @@ def _invert_tail(
         current_tail, density = tail_and_density(t)
         step = current_tail / (t * density) * math.log(current_tail / tail)
         t *= math.exp(step)
-        if abs(step) < 1e-9:  # convergence is quadratic
+        if abs(step) < _NEWTON_TOL:
             break
     return t
 
@@ -113,18 +121,22 @@ def _student_tail_and_density(t: float, df: float) -> tuple[float, float]:
     """
     a = df / 2
     x = df / (df + t * t)
-    # Gamma(a + 1/2) / Gamma(a); for large a, where gamma overflows, from its asymptotic series.
-    if a < _GAMMA_RATIO_MIN:
-        quotient = math.gamma(a + 0.5) / math.gamma(a)
-    else:
-        terms = 1, -1 / 8, 1 / 128, 5 / 1024, -21 / 32768
-        quotient = math.sqrt(a) * sum(term / a**i for i, term in enumerate(terms))
     power = math.exp(-a * math.log1p(t * t / df))
-    density = quotient * power / math.sqrt(math.pi * (df + t * t))
+    density = _half_step_gamma_ratio(a) * power / math.sqrt(math.pi * (df + t * t))
     # The fraction converges fast for small arguments; for others use I_x(a, b) = 1 - I_(1-x)(b, a).
     if x < (a + 1) / (a + 2.5):
-        return t * density / (2 * a) * _incomplete_beta_fraction(x, a, 0.5), density
-    return 0.5 - t * density * _incomplete_beta_fraction(1 - x, 0.5, a), density
+        tail = t * density / (2 * a) * _incomplete_beta_fraction(x, a, 0.5)
+    else:
+        tail = 0.5 - t * density * _incomplete_beta_fraction(1 - x, 0.5, a)
+    return tail, density
+
+
+def _half_step_gamma_ratio(a: float) -> float:
+    """Return Gamma(a + 1/2) / Gamma(a); for large a, where Gamma overflows, from its series."""
+    if a < _GAMMA_RATIO_MIN:
+        return math.gamma(a + 0.5) / math.gamma(a)
+    series = sum(coefficient / a**i for i, coefficient in enumerate(_GAMMA_RATIO_SERIES))
+    return math.sqrt(a) * series
 
 
 def _incomplete_beta_fraction(x: float, a: float, b: float) -> float:
@@ -147,6 +159,6 @@ def _incomplete_beta_fraction(x: float, a: float, b: float) -> float:
             denominator = 1 / (1 + coefficient * x * denominator)
             numerator = 1 + coefficient * x / numerator
             value *= numerator * denominator
-        if abs(numerator * denominator - 1) < 1e-16:
+        if abs(numerator * denominator - 1) < _FRACTION_TOL:
             break
     return value

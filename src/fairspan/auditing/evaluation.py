@@ -189,7 +189,7 @@ def _evaluate_with_folds(
 
 
 def cross_fit_repeatedly(
-    folded: FoldedRows,
+    folded_rows: FoldedRows,
     imputations: Sequence[Rows],
     model_errors: Sequence[GroupErrors],
     in_sample: Sequence[bool],
@@ -198,20 +198,20 @@ def cross_fit_repeatedly(
 
     Parameters
     ----------
-    folded : FoldedRows
+    folded_rows : FoldedRows
     imputations : sequence of Rows
     model_errors : sequence of m GroupErrors
         Errors of each model on all rows.
     in_sample : sequence of m bool
         Models to refit without each fold.
     """
-    first = cross_fit_rows(folded, imputations, model_errors, in_sample)
+    first = cross_fit_rows(folded_rows, imputations, model_errors, in_sample)
     unstable_models = np.flatnonzero(first.has_unstable_best_error(model_errors).any(axis=1))
     if not len(unstable_models):
         return RepeatedCrossFit(first)
     indices = unstable_models.tolist()
     further = cross_fit_again(
-        replace(folded, models=[folded.models[i] for i in indices]),
+        replace(folded_rows, models=[folded_rows.models[i] for i in indices]),
         [model_errors[i] for i in indices],
     )
     return RepeatedCrossFit(first, unstable_models, further)
@@ -237,31 +237,37 @@ def _evaluate_without_folds(
     statistics = statistics_by_imputation[0]
     if len(imputations) > 1:
         statistics = pool_statistics(statistics_by_imputation)
+    observed = [_with_row_errors(item, statistics, i) for i, item in enumerate(observed)]
+    # Errors of imputed rows vary from copy to copy, and no moments are those of all copies.
+    complete_rows = imputations[0] if len(imputations) == 1 else None
     results = []
     for i, item in enumerate(observed):
-        no_refit = None
-        if first_pass.no_estimates_reason is not None:
-            no_refit = NoRefit(first_pass.no_estimates_reason)
+        reason = first_pass.no_estimates_reason
         if item.model.row_model is not None:
-            no_refit = NoRefit(NOT_A_PROJECTION)
-            # The errors of a model that is not a projection do not follow from moments.
-            row_errors = replace(item.errors, errors=statistics.means[i, Quantity.ERROR])
-            item = replace(item, errors=row_errors)
-        intervals = _row_intervals(item, statistics, i, options.level)
-        # Errors of imputed rows vary from copy to copy, and no moments are those of all copies.
-        complete_rows = imputations[0] if len(imputations) == 1 else None
+            reason = NOT_A_PROJECTION
         results.append(
             model_result(
                 item,
                 moments,
-                intervals,
+                _row_intervals(item, statistics, i, options.level),
                 no_estimates(moments),
-                no_refit,
+                None if reason is None else NoRefit(reason),
                 options,
                 rows=complete_rows,
             )
         )
     return Evaluation(results, moments, statistics.monotone_columns)
+
+
+def _with_row_errors(observed: ObservedModel, statistics: RowStatistics, i: int) -> ObservedModel:
+    """Return model `i` with errors from a pass over the rows, unless it is a projection.
+
+    The errors of a projection follow from moments.
+    """
+    if observed.model.row_model is None:
+        return observed
+    row_errors = replace(observed.errors, errors=statistics.means[i, Quantity.ERROR])
+    return replace(observed, errors=row_errors)
 
 
 def _row_intervals(

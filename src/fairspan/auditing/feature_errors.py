@@ -21,7 +21,7 @@ from fairspan.moments.fold_moments import DenseFoldMoments, FoldMoments
 from fairspan.moments.projector import Projector
 from fairspan.moments.reference_frame import ReferenceFrame
 from fairspan.rows.labels import Label
-from fairspan.typing import BoolArray, FloatArray
+from fairspan.typing import BoolArray, FloatArray, IndexArray
 
 MAX_FEATURES_SHOWN = 20
 """Number of entries shown in JSON, on pages and in plots.
@@ -75,30 +75,20 @@ class FeatureErrors:
         last entry is the sum of the others.
         """
         order = np.argsort(-self.best_estimate.max(axis=0), kind="stable")
-        if len(order) <= n_features:
-            positions = order
-            remainder_positions = order[:0]
-        else:
-            positions = order[: n_features - 1]
-            remainder_positions = order[n_features - 1 :]
-
-        def _select(errors: FloatArray) -> FloatArray:
-            remainder = []
-            if len(remainder_positions):
-                remainder = [errors[:, remainder_positions].sum(axis=1)]
-            return np.column_stack([errors[:, positions], *remainder])
-
-        remainder_name: tuple[str, ...] = ()
-        if len(remainder_positions):
-            remainder_name = (counted(len(remainder_positions), "other"),)
+        n_separate = len(order) if len(order) <= n_features else n_features - 1
+        separate = order[:n_separate]
+        remainder = order[n_separate:]
+        names = [self.features[i] for i in separate]
+        if len(remainder):
+            names.append(counted(len(remainder), "other"))
         return FeatureErrors(
             self.model,
             self.groups,
-            (*(self.features[i] for i in positions), *remainder_name),
-            _select(self.observed_error),
-            _select(self.expected_error),
+            tuple(names),
+            _sum_remainder(self.observed_error, separate, remainder),
+            _sum_remainder(self.expected_error, separate, remainder),
             self.variances,
-            has_remainder=len(remainder_positions) > 0,
+            has_remainder=len(remainder) > 0,
         )
 
     def largest_shares(self, group: Label, n_features: int = 3) -> list[tuple[str, float]]:
@@ -132,6 +122,12 @@ class FeatureErrors:
                 self.features, group_observed, group_expected, strict=True
             )
         ]
+
+
+def _sum_remainder(errors: FloatArray, separate: IndexArray, remainder: IndexArray) -> FloatArray:
+    """Return (k, p) errors of separate features, and last the sum of the remaining ones, if any."""
+    sums = [errors[:, remainder].sum(axis=1)] if len(remainder) else []
+    return np.column_stack([errors[:, separate], *sums])
 
 
 @dataclass(frozen=True, eq=False)

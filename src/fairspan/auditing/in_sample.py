@@ -100,20 +100,29 @@ def detect_in_sample(
         for model, is_close in zip(models, passed_test, strict=True)
         if is_close and model.training_moments is not None
     }
-    results = []
-    for model, fold_model, is_exact, is_close in zip(
+    statuses = []
+    for model, fold_model, is_exact, has_passed in zip(
         models, fold_models, is_exact_match, passed_test, strict=True
     ):
-        is_close = not is_exact and (is_close or id(model.training_moments) in matching_moments)
-        # Such a model can be refitted only if it is close to PCA, and then as PCA.
-        is_unknown_model = is_close and model.subspace.certificate is None and not model.is_pca
+        is_close = has_passed or id(model.training_moments) in matching_moments
+        is_inferred = is_close and not is_exact
         reason = model.no_refit_reason
-        if not reason and is_unknown_model and not _is_nearly_pca(fold_model, folds.total):
+        if is_inferred and not reason and not _can_be_refitted(model, fold_model, folds.total):
             reason = UNKNOWN_IN_SAMPLE_FIT
-        results.append(
-            InSampleStatus(is_exact or is_close, inferred=is_close, no_refit_reason=reason)
+        statuses.append(
+            InSampleStatus(is_exact or is_inferred, inferred=is_inferred, no_refit_reason=reason)
         )
-    return results
+    return statuses
+
+
+def _can_be_refitted(model: AuditedModel, fold_model: AuditedModel, total: GroupMoments) -> bool:
+    """Whether it is known how an in-sample model was fitted, or it can be refitted as PCA.
+
+    The model was fitted by fairspan, or is PCA, or is close to it. `fold_model` is the model in the
+    coordinates of `total`.
+    """
+    is_known = model.subspace.certificate is not None or model.is_pca
+    return is_known or _is_nearly_pca(fold_model, total)
 
 
 @dataclass(frozen=True, eq=False)
@@ -257,49 +266,84 @@ def _eigenvector_residual(
     size_ratio : float
         n / n_fit.
     """
-    subspace = model.subspace
     total = folds.total
     no_evidence = _Comparison(np.zeros((len(folds.by_fold), 1)), np.ones(1))
-    if subspace.oblique_decoder is not None or subspace.is_soft:
+    mixture = _Mixture.of_model(model, total)
+    if mixture is None:
         return no_evidence
-    certificate = subspace.certificate
-    basis = subspace.components.T
-    weights = total.weights / total.weights.sum()
-    center_point = total.mean
-    if certificate is not None and not model.is_pca:
-        if certificate.groups != tuple(total.labels):
-            return no_evidence
-        weights = certificate.weights
-        if subspace.center != "global":
-            center_point = subspace.reference_frame(total).center
-    elif subspace.center == "none":
-        center_point = np.zeros_like(total.mean)
-    scale = subspace.row_frame.scale
-
-    def residual_images(moments: GroupMoments) -> FloatArray:
-        # (I - VV')SV with the second moments S of each group, (k, p, d). If each group has its own
-        # center, that is its mean in these moments, not in those of all rows.
-        center = moments.means if center_point.ndim > 1 else center_point
-        applied = moments.second_moments_about(center).apply(basis / scale[:, None])
-        applied = applied / scale[:, None]
-        return np.asarray(applied - basis @ (basis.T @ applied))
-
-    residuals = residual_images(total)
-    labels = total.labels
-    scores = np.zeros((len(folds.by_fold), basis.size))
+    residuals = mixture.residuals(total)
+    scores = np.zeros((len(folds.by_fold), mixture.basis.size))
     for score, fold in zip(scores, folds.by_fold, strict=True):
         if fold is not None:
-            present = [labels.index(label) for label in fold.labels]
-            shares = weights[present] * fold.weights / total.weights[present]
-            score += np.einsum(
-                "g,gpd->pd", shares, residual_images(fold) - residuals[present]
-            ).ravel()
-    squared_offsets = (total.means - center_point) ** 2
-    total_variance = float(((total.variances + squared_offsets) / scale**2).sum())
-    if np.abs(scores).max() <= _ROUNDING_TOL * total_variance:
+            present = [total.labels.index(label) for label in fold.labels]
+            shares = mixture.weights[present] * fold.weights / total.weights[present]
+            deviations = mixture.residuals(fold) - residuals[present]
+            score += np.einsum("g,gpd->pd", shares, deviations).ravel()
+    if np.abs(scores).max() <= _ROUNDING_TOL * mixture.total_variance(total):
         return no_evidence
-    residual = np.einsum("g,gpd->pd", weights, residuals).ravel()
+    residual = np.einsum("g,gpd->pd", mixture.weights, residuals).ravel()
     return _Comparison(scores, residual / np.sqrt(1 + size_ratio))
+
+
+@dataclass(frozen=True, eq=False)
+class _Mixture:
+    """Mixture of second moments whose leading eigenvectors a model should be.
+
+    Attributes
+    ----------
+    basis : (p, d) array
+        V, the basis of the model.
+    weights : (k,) array
+        Weight w_g of each group in the mixture.
+    center : (p,) or (k, p) array
+        Point about which the second moments are measured, or one for each group.
+    scale : (p,) array
+        Divisor of each feature.
+    """
+
+    basis: FloatArray
+    weights: FloatArray
+    center: FloatArray
+    scale: FloatArray
+
+    @classmethod
+    def of_model(cls, model: AuditedModel, total: GroupMoments) -> "_Mixture | None":
+        """Return the mixture of a model, in the moments of all rows; None if there is none.
+
+        There is none for an oblique or soft projection, which need not consist of eigenvectors, and
+        for a certificate of other groups.
+        """
+        subspace = model.subspace
+        if subspace.oblique_decoder is not None or subspace.is_soft:
+            return None
+        certificate = subspace.certificate
+        weights = total.weights / total.weights.sum()
+        center = total.mean
+        if certificate is not None and not model.is_pca:
+            if certificate.groups != tuple(total.labels):
+                return None
+            weights = certificate.weights
+            if subspace.center != "global":
+                center = subspace.reference_frame(total).center
+        elif subspace.center == "none":
+            center = np.zeros_like(total.mean)
+        return cls(subspace.components.T, weights, center, subspace.row_frame.scale)
+
+    def residuals(self, moments: GroupMoments) -> FloatArray:
+        """Return (I - VV')S_gV for the second moments S_g of each group in `moments`, (k, p, d).
+
+        If each group has its own center, that is its mean in these moments, not in those of all
+        rows.
+        """
+        center = moments.means if self.center.ndim > 1 else self.center
+        divisors = self.scale[:, None]
+        images = moments.second_moments_about(center).apply(self.basis / divisors) / divisors
+        return np.asarray(images - self.basis @ (self.basis.T @ images))
+
+    def total_variance(self, total: GroupMoments) -> float:
+        """Sum over groups and features of the (scaled) second moments about the center."""
+        squared_offsets = (total.means - self.center) ** 2
+        return float(((total.variances + squared_offsets) / self.scale**2).sum())
 
 
 def _compare_training_figures(

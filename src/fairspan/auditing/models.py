@@ -23,6 +23,13 @@ from fairspan.typing import FloatArray
 
 _PCA_CRITERION = "total_error"
 _UNKNOWN_TRAINING = "how it was fitted is unknown, so it was not refitted for cross-fitting"
+# Relative difference of a group's errors that is due to rounding, if the rows are those of the fit.
+_SAME_ERRORS_TOL = 1e-9
+# Difference of means, in standard deviations, that is due to rounding. Means of other rows differ
+# by about 1 / sqrt(n), which is larger for any n below 1e12.
+_SAME_MEAN_TOL = 1e-6
+
+
 # Relative tolerance of fits for curves and pages: finer than a plot resolves and far below the
 # sampling uncertainty.
 CURVE_TOL = 1e-6
@@ -111,17 +118,16 @@ class AuditedModel:
         if self.n_training_rows != int(moments.counts.sum()):
             return False
         certificate = self.subspace.certificate
-        if (
-            self.subspace.center == "none"
-            and self.training_moments is None
-            and certificate is not None
-        ):
+        has_mean = self.subspace.center != "none" or self.training_moments is not None
+        if certificate is not None and not has_mean:
             if len(certificate.errors) != len(errors):
                 return False
-            return bool(np.allclose(certificate.errors, errors, rtol=1e-9, atol=0))
+            return bool(np.allclose(certificate.errors, errors, rtol=_SAME_ERRORS_TOL, atol=0))
         mean = self.subspace.mean if self.training_moments is None else self.training_moments.mean
+        if mean is None:
+            return False
         deviations = np.maximum(moments.standard_deviations, np.finfo(np.float64).tiny)
-        return mean is not None and bool((np.abs(mean - moments.mean) <= 1e-6 * deviations).all())
+        return bool((np.abs(mean - moments.mean) <= _SAME_MEAN_TOL * deviations).all())
 
 
 def audited_models(models: object, n_features: int | None = None) -> list[AuditedModel]:
@@ -163,9 +169,12 @@ def known_labels_of(models: object) -> KnownLabels:
     ----------
     models : model, mapping of name to model, sequence of AuditedModel, or None
     """
+    candidates: Iterable[object] = [models]
     if isinstance(models, Mapping):
-        models = list(models.values())
-    for model in models if isinstance(models, list | tuple) else [models]:
+        candidates = models.values()
+    elif isinstance(models, list | tuple):
+        candidates = models
+    for model in candidates:
         # An audited model has its subspace in `subspace`, a FairPCA in `subspace_`.
         subspace = getattr(model, "subspace", None) or getattr(model, "subspace_", model)
         certificate = getattr(subspace, "certificate", None)

@@ -6,6 +6,7 @@ therefore bounds what a refit to this month's rows could achieve, without a refi
 """
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -23,6 +24,7 @@ from fairspan.moments.second_moments import reconstruction_errors
 from fairspan.problem.build_family import build_problem_family
 from fairspan.problem.family import ProblemFamily
 from fairspan.problem.problem import Problem
+from fairspan.problem.reduction import Reduction
 from fairspan.typing import FloatArray
 
 # Limit of gaps that may be due to chance, as a multiple of the expected one: in simulations of
@@ -152,10 +154,8 @@ def refit_bound(
         unrestricted = problems.reduction_at(subspace.dimension).problem
         result = _with_objective(result, subspace, moments, errors, unrestricted)
         bound = _dual_bound(subspace, moments)
-    except FairspanError as error:
+    except (FairspanError, _NoBound) as error:
         return replace(result, no_bound_reason=error.args[0])
-    if isinstance(bound, str):
-        return replace(result, no_bound_reason=bound)
     result = replace(result, lower_bound=bound)
     # The materiality threshold in the units of the objective: as if each error were this share of
     # the smallest variance of a group, divided like the errors in the criterion.
@@ -320,49 +320,31 @@ def _with_objective(
     )
 
 
-def _dual_bound(subspace: FairSubspace, moments: Moments) -> float | str:
-    """Lower bound on the objective of any refit to these rows, or the reason why there is none.
+class _NoBound(Exception):
+    """Proof of a model from which no bound follows for the audited rows; says why."""
 
-    A proof is a choice of dual variables from which a bound follows. For most criteria these are
-    group weights, and every dual feasible choice gives a valid bound: take the best of three, the
-    saved weights, equal weights, and their midpoint. If the groups have changed much since the fit,
-    equal weights may be better. Other proofs hold for the same groups only.
+
+def _dual_bound(subspace: FairSubspace, moments: Moments) -> float:
+    """Lower bound on the objective of any refit to these rows.
+
+    The best bound of those that the dual variables of :func:`_applicable_proofs` give.
+
+    Raises
+    ------
+    _NoBound
+        There is no proof, it does not apply to these rows, or it gives no finite bound.
     """
-    certificate = subspace.require_certificate()
-    proof = certificate.proof
+    proof = subspace.require_certificate().proof
     if proof is None:
-        return "the certificate of the model has no proof"
+        raise _NoBound("the certificate of the model has no proof")
     # Other proofs contain matrices in feature coordinates, so they need moments in these.
     working_moments = moments if type(proof) is Proof else moments.to_dense()
     reduction = _refit_problems(subspace, working_moments).reduction_at(subspace.dimension)
     problem = reduction.problem
-    criterion = problem.criterion
-    labels = tuple(problem.group_labels)
     if not problem.second_moments.has_matrices:
-        return "the rows are sparse, so second moment matrices are not available"
-    if type(proof) is Proof:
-        weight_by_group = dict(zip(certificate.groups, proof.weights.tolist(), strict=True))
-        weights = np.array([weight_by_group.get(label, 0.0) for label in labels])
-        # Groups of the fit may be missing here: rescale the weights of the others. Weights may be
-        # negative, such as those of a criterion of equal errors.
-        weights /= np.abs(weights).sum() or 1.0
-        candidate_weights = [
-            weights + share * (1 / len(labels) - weights) for share in (0.0, 0.5, 1.0)
-        ]
-        # The criterion replaces each candidate by weights that are feasible for it. For a linear
-        # criterion, which fixes the weights, all three become the same.
-        dual_weights = np.unique(
-            [criterion.dual_feasible_weights(weights, problem) for weights in candidate_weights],
-            axis=0,
-        )
-        proofs = [Proof(weights) for weights in dual_weights]
-    else:
-        # The problem may have fewer coordinates than features, along `reduction.axes`.
-        proofs = [proof if reduction.axes is None else proof.change_coordinates(reduction.axes.T)]
-        if labels != tuple(certificate.groups) or not proofs[0].applies_to(problem):
-            return (
-                "the proof of the model is for other groups or restriction limits than these rows"
-            )
+        raise _NoBound("the rows are sparse, so second moment matrices are not available")
+    proofs = _applicable_proofs(subspace, proof, reduction)
+
     # The bound is valid whatever basis it is evaluated at; use that of ordinary PCA. Errors of the
     # problem lack the part that all groups share, which the offset adds to the objective.
     basis = problem.pooled_optimum.vectors
@@ -371,8 +353,48 @@ def _dual_bound(subspace: FairSubspace, moments: Moments) -> float | str:
         proof.lower_bound(problem, basis, errors)[0] + problem.objective_offset for proof in proofs
     ]
     # Zero is a valid bound for a nonnegative criterion, whatever the proofs give.
-    min_objective = 0.0 if criterion.is_nonnegative else -math.inf
+    min_objective = 0.0 if problem.criterion.is_nonnegative else -math.inf
     best = max([min_objective, *(bound for bound in bounds if not math.isnan(bound))])
     if not math.isfinite(best):
-        return "the proof gives no finite bound for these rows"
+        raise _NoBound("the proof gives no finite bound for these rows")
     return best
+
+
+def _applicable_proofs(
+    subspace: FairSubspace, proof: Proof, reduction: Reduction
+) -> Sequence[Proof]:
+    """Return proofs for the problem of a refit, from the proof of the saved model.
+
+    A proof is a choice of dual variables from which a bound follows. For most criteria these are
+    group weights, and every dual feasible choice gives a valid bound: take the saved weights, equal
+    weights, and their midpoint. If the groups have changed much since the fit, equal weights may be
+    better. Other proofs hold for the same groups only.
+
+    Raises
+    ------
+    _NoBound
+        The proof is for other groups or restriction limits.
+    """
+    certificate = subspace.require_certificate()
+    problem = reduction.problem
+    labels = tuple(problem.group_labels)
+    if type(proof) is not Proof:
+        # The problem may have fewer coordinates than features, along `reduction.axes`.
+        if reduction.axes is not None:
+            proof = proof.change_coordinates(reduction.axes.T)
+        if labels != tuple(certificate.groups) or not proof.applies_to(problem):
+            raise _NoBound(
+                "the proof of the model is for other groups or restriction limits than these rows"
+            )
+        return [proof]
+    weight_by_group = dict(zip(certificate.groups, proof.weights.tolist(), strict=True))
+    weights = np.array([weight_by_group.get(label, 0.0) for label in labels])
+    # Groups of the fit may be missing here: rescale the weights of the others. Weights may be
+    # negative, such as those of a criterion of equal errors.
+    weights /= np.abs(weights).sum() or 1.0
+    equal_weight = 1 / len(labels)
+    candidates = [weights + share * (equal_weight - weights) for share in (0.0, 0.5, 1.0)]
+    # The criterion replaces each candidate by weights that are feasible for it. For a linear
+    # criterion, which fixes the weights, all three become the same.
+    feasible = [problem.criterion.dual_feasible_weights(weights, problem) for weights in candidates]
+    return [Proof(weights) for weights in np.unique(feasible, axis=0)]

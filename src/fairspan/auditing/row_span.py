@@ -57,31 +57,40 @@ def reduce_to_span(
     if not isinstance(rows, InMemoryRows):
         raise IrreducibleRows("rows that are fewer than their features must be in memory")
     scales = [model.subspace.scale for model in models]
-    if not all(_are_equal(scale, scales[0]) for scale in scales):
+    if not all(_are_equal_scales(scale, scales[0]) for scale in scales):
         raise IrreducibleRows(
             "the models divide the features by different scales, and the rows are fewer than these"
         )
     scaled = wide_moments.in_units(scales[0])
+    # The rows would not determine best subspaces of more dimensions than they span.
+    if max(model.subspace.dimension for model in models) > scaled.row_space.n_axes:
+        raise IrreducibleRows("the models extend beyond the span of these few rows")
+
     centers = [_shifted_center(model, wide_moments, scaled) for model in models]
     # The span is that of the scaled rows minus a shift, which is one of them. It is extended by the
     # origin, and by the components and center of each model.
-    directions = [-scaled.shift[:, None]]
+    origin_direction = -scaled.shift[:, None]
+    directions = [origin_direction]
     for model, center in zip(models, centers, strict=True):
         # The columns of the encoder, and of the decoder if it is another matrix.
         directions.append(model.subspace.projector.stacked_columns)
         if center is not None:
             directions.append(center)
-    # The rows would not determine best subspaces of more dimensions than they span.
-    if max(model.subspace.dimension for model in models) > scaled.row_space.n_axes:
-        raise IrreducibleRows("the models extend beyond the span of these few rows")
     joint_span = scaled.row_space.extend(np.hstack(directions))
     # Coordinates of the origin of the features, which is minus the shift; it becomes the origin of
     # the new coordinates.
-    origin = joint_span.project(directions[0])[:, 0]
+    origin = joint_span.project(origin_direction)[:, 0]
     reduced = [
         _reduce_model(model, center, joint_span, origin)
         for model, center in zip(models, centers, strict=True)
     ]
+    return ReducedRows(reduced, _reduce_rows(rows, wide_moments, joint_span, origin))
+
+
+def _reduce_rows(
+    rows: InMemoryRows, wide_moments: WideMoments, joint_span: RowSpace, origin: FloatArray
+) -> ArrayRows:
+    """Express rows in the coordinates of the joint span, whose origin is at `origin`."""
     assert rows.groups is not None
     row_positions = np.concatenate(
         [group_rows.row_indices for group_rows in wide_moments.group_rows]
@@ -98,14 +107,13 @@ def reduce_to_span(
         coordinates = np.full((rows.n_rows, joint_span.n_axes), np.nan)
         coordinates[positions] = complete
         positions = np.arange(rows.n_rows)
-    reduced_rows = ArrayRows(
+    return ArrayRows(
         coordinates,
         groups=rows.groups[positions],
         weights=None if rows.weights is None else rows.weights[positions],
         weight_exponent=rows.weight_exponent,  # weights are in units of 2**weight_exponent
         on_missing="drop" if wide_moments.n_dropped else "error",
     )
-    return ReducedRows(reduced, reduced_rows)
 
 
 def _shifted_center(
@@ -149,7 +157,7 @@ def _reduce_model(
     return replace(model, subspace=subspace)
 
 
-def _are_equal(first: FloatArray | None, second: FloatArray | None) -> bool:
+def _are_equal_scales(first: FloatArray | None, second: FloatArray | None) -> bool:
     """Return whether two scales are equal, or both are None."""
     if first is None or second is None:
         return first is second

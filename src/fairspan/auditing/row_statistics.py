@@ -24,12 +24,12 @@ from fairspan.linalg.threads import single_thread_if_small
 from fairspan.moments.compute import Moments
 from fairspan.moments.projector import Reconstructor, squared_residuals
 from fairspan.rows.aggregation import Rows, aggregate
-from fairspan.rows.blocks import select_rows
+from fairspan.rows.blocks import RowBlock, select_rows
 from fairspan.rows.coded_labels import CodedLabels, LabelEncoder, sort_by_code
 from fairspan.rows.folds import Folds
 from fairspan.rows.labels import Label
 from fairspan.rows.protocol import RowSource, row_metadata
-from fairspan.typing import FloatArray, IntegerArray
+from fairspan.typing import FloatArray, IndexArray, IntegerArray
 
 # Minimum number of rows for reporting a monotone column.
 _MIN_ROWS = 20
@@ -220,61 +220,34 @@ class RowStatisticsAggregator:
         with weights in units of the group: this limits cancellation and overflow. None, which other
         aggregators return for no rows, is never returned.
         """
-        coder = LabelEncoder(self.labels)
-        n_groups = len(self.labels)
         n_quantities = len(Quantity) if self.folds else 1
-        n_folds = 1 if self.folds is None else self.folds.n_folds
         sums = RunningSums(
             # Five sums of each quantity: of w x, w^2, w^2 x, (w x)^2 and (w x)^4.
-            power_sums=np.zeros((n_folds, len(self.models), n_quantities, 5, n_groups)),
-            totals=np.zeros((n_folds, 3, n_groups)),
+            power_sums=np.zeros(
+                (self.n_folds, len(self.models), n_quantities, 5, len(self.labels))
+            ),
+            totals=np.zeros((self.n_folds, 3, len(self.labels))),
             monotonicity=np.empty((4, 0)),
         )
-        kept_parts: dict[int, list[GroupRows]] = {group: [] for group in self.kept_groups}
-        references = self._reference_means()[:, :n_quantities]
-        scales = self._scales()
-        row_offset = row_metadata(rows).row_offset
+        accumulator = _Accumulator(
+            self,
+            sums,
+            coder=LabelEncoder(self.labels),
+            references=self._reference_means()[:, :n_quantities],
+            scales=self._scales(),
+            row_offset=row_metadata(rows).row_offset,
+        )
         for block in rows.blocks():
-            assert block.groups is not None
-            # The last two rows of the monotonicity tell which columns are increasing or decreasing
-            # so far. Once there are none, further blocks cannot change that.
-            if not sums.monotonicity.size or sums.monotonicity[2:].any():
-                sums.monotonicity = _merge_monotonicity(
-                    sums.monotonicity, _monotonicity(block.values)
-                )
-            folds = np.zeros(len(block.values), dtype=np.intp)
-            if self.folds is not None:
-                folds = self.folds.assign(block.positions, block.clusters, row_offset)
-            # Drop rows of weight zero first: their group may have no other rows.
-            block_weights = np.ones(len(block.values)) if block.weights is None else block.weights
-            weighted_rows = np.flatnonzero(block_weights)
-            group_codes = coder.encode(block.groups[weighted_rows], block.first_row)
-            # One code for each pair of group and fold: their rows share center and refits.
-            cell_codes = group_codes * n_folds + folds[weighted_rows]
-            order, slices = sort_by_code(cell_codes)
-            for code, slice_ in slices:
-                positions = weighted_rows[order[slice_]]
-                group, fold = divmod(code, n_folds)
-                weights = block_weights[positions] / self.weight_units[group]
-                cell_rows = block.values[positions]
-                values = self._measure(cell_rows, group, fold)
-                keep_largest_rows(
-                    sums.largest_rows,
-                    group,
-                    weighted_errors=values[:, Quantity.ERROR] * weights,
-                    values=cell_rows,
-                    positions=row_offset + block.positions[positions],
-                )
-                values = (values - references[:, :, group, None]) / scales
-                clusters = select_rows(block.clusters, positions)
-                _accumulate(sums, values, weights, fold, group, clusters)
-                if group in kept_parts:
-                    cluster_keys = _cluster_keys(clusters)
-                    kept_parts[group].append(GroupRows(cell_rows, weights, cluster_keys))
+            accumulator.add_block(block)
         sums.kept_rows = {
-            group: GroupRows.concatenate(parts) for group, parts in kept_parts.items() if parts
+            group: GroupRows.concatenate(parts) for group, parts in accumulator.kept_parts.items()
         }
         return sums
+
+    @property
+    def n_folds(self) -> int:
+        """Number of folds; without folds, all rows are in one."""
+        return 1 if self.folds is None else self.folds.n_folds
 
     def merge(self, left: RunningSums, right: RunningSums) -> RunningSums:
         """Add the sums of two parts, `left` being the one with the earlier rows."""
@@ -305,39 +278,28 @@ class RowStatisticsAggregator:
         over all folds have shape (m, q, k), for m models, q quantities (a single one without
         folds) and k groups.
         """
-        _, n_models, n_quantities, _, n_groups = sums.power_sums.shape
+        n_quantities = sums.power_sums.shape[2]
         group_weights, counts, sum_w4 = sums.totals.sum(axis=0)
         power_sums = sums.power_sums.sum(axis=0)
         # In the order of `RunningSums.power_sums`.
         sum_wx, sum_w2, sum_w2x, sum_w2x2, sum_w4x4 = (power_sums[:, :, i] for i in range(5))
         offsets = sum_wx / group_weights
-        # Sum of w^2 (x - offset)^2 over rows; with clusters, of the squared sums over each cluster.
-        squared_deviations = sum_w2x2 - 2 * offsets * sum_w2x + offsets**2 * sum_w2
-        n_independent = counts.astype(np.int64)
-        # Sums of the squared weights of rows, or of clusters, and of their squares.
-        squared_weights = sum_w2[0, 0].copy()
-        fourth_powers = sum_w4.copy()
         if self.has_clusters:
-            squared_weights[:] = 0.0
-            fourth_powers[:] = 0.0
-            squared_deviations = np.zeros((n_models, n_quantities, n_groups))
-            n_independent = np.zeros(n_groups, dtype=np.int64)
-            for (group, _), values in sums.cluster_sums.items():
-                # Sums of w x over the cluster, and last the sum of w.
-                deviations = (
-                    values[:-1].reshape(n_models, n_quantities) - offsets[:, :, group] * values[-1]
-                )
-                squared_deviations[:, :, group] += deviations**2
-                squared_weights[group] += values[-1] ** 2
-                fourth_powers[group] += values[-1] ** 4
-                n_independent[group] += 1
+            units = _UnitSums.of_clusters(sums, offsets)
+        else:
+            units = _UnitSums(
+                squared_deviations=sum_w2x2 - 2 * offsets * sum_w2x + offsets**2 * sum_w2,
+                squared_weights=sum_w2[0, 0],
+                fourth_powers=sum_w4,
+                counts=counts.astype(np.int64),
+            )
+        n_independent = units.counts
         with np.errstate(invalid="ignore", divide="ignore"):
             correction = np.where(
                 n_independent > 1, n_independent / np.maximum(n_independent - 1, 1), 0.0
             )
-            standard_errors = (
-                np.sqrt(np.maximum(squared_deviations, 0.0) * correction) / group_weights
-            )
+            variances = np.maximum(units.squared_deviations, 0.0) * correction
+            standard_errors = np.sqrt(variances) / group_weights
             # About the reference mean; NaN if all values equal it.
             kurtosis = counts * sum_w4x4 / sum_w2x2**2
         # Feature columns of the table whose values rise throughout (third row of `monotonicity`)
@@ -354,8 +316,8 @@ class RowStatisticsAggregator:
             training_standard_errors=scales * _training_standard_errors(sums, standard_errors),
             monotone_columns=tuple(np.flatnonzero(is_monotone).tolist()),
             kept_rows=sums.kept_rows,
-            effective_counts=group_weights**2 / squared_weights,
-            weight_variation=n_independent * fourth_powers / squared_weights**2 - 1,
+            effective_counts=group_weights**2 / units.squared_weights,
+            weight_variation=n_independent * units.fourth_powers / units.squared_weights**2 - 1,
         )
 
     def _reference_means(self) -> FloatArray:
@@ -369,7 +331,7 @@ class RowStatisticsAggregator:
         largest_errors = [float(model.errors.max()) for model in self.models]
         return np.array([error if error > 0 else 1.0 for error in largest_errors])[:, None, None]
 
-    def _measure(self, values: FloatArray, group: int, fold: int) -> FloatArray:
+    def measure(self, values: FloatArray, group: int, fold: int) -> FloatArray:
         """Measure q quantities of m models for r rows of one group in one fold, (m, q, r).
 
         The quantities are squared residuals of the rows (under the model, its refit without the
@@ -397,6 +359,126 @@ class RowStatisticsAggregator:
         )
 
 
+@dataclass(frozen=True, eq=False)
+class _Accumulator:
+    """One pass over rows: the sums so far, and what is the same for every block.
+
+    Attributes
+    ----------
+    aggregator : RowStatisticsAggregator
+    sums : RunningSums
+        Updated in place.
+    coder : LabelEncoder
+        Coder of the groups.
+    references : (m, q, k) array
+        Reference means of q quantities of m models in k groups.
+    scales : (m, 1, 1) array
+    row_offset : int
+        Position in the table of the first row that is read.
+    kept_parts : dict of int to list of GroupRows
+        Rows of the groups to keep, by index, in parts; updated in place.
+    """
+
+    aggregator: RowStatisticsAggregator
+    sums: RunningSums
+    coder: LabelEncoder
+    references: FloatArray
+    scales: FloatArray
+    row_offset: int
+    kept_parts: dict[int, list[GroupRows]] = field(default_factory=dict)
+
+    def add_block(self, block: RowBlock) -> None:
+        """Add a block of rows to the sums, cell by cell.
+
+        A cell is a pair of a group and a fold, whose rows share center and refits.
+        """
+        assert block.groups is not None
+        self._add_monotonicity(block.values)
+        folds = np.zeros(len(block.values), dtype=np.intp)
+        if self.aggregator.folds is not None:
+            folds = self.aggregator.folds.assign(block.positions, block.clusters, self.row_offset)
+        # Drop rows of weight zero first: their group may have no other rows.
+        weights = np.ones(len(block.values)) if block.weights is None else block.weights
+        weighted_rows = np.flatnonzero(weights)
+        group_codes = self.coder.encode(block.groups[weighted_rows], block.first_row)
+        n_folds = self.aggregator.n_folds
+        order, slices = sort_by_code(group_codes * n_folds + folds[weighted_rows])
+        for code, slice_ in slices:
+            group, fold = divmod(code, n_folds)
+            positions = weighted_rows[order[slice_]]
+            self._add_cell(block, positions, weights[positions], group, fold)
+
+    def _add_monotonicity(self, values: FloatArray) -> None:
+        """Update which columns are increasing or decreasing so far."""
+        sums = self.sums
+        # The last two rows of the monotonicity tell that. Once no column is either, further blocks
+        # cannot change it.
+        if not sums.monotonicity.size or sums.monotonicity[2:].any():
+            sums.monotonicity = _merge_monotonicity(sums.monotonicity, _monotonicity(values))
+
+    def _add_cell(
+        self, block: RowBlock, positions: IndexArray, weights: FloatArray, group: int, fold: int
+    ) -> None:
+        """Add the rows of one group in one fold, by their positions in a block."""
+        weights = weights / self.aggregator.weight_units[group]
+        rows = block.values[positions]
+        values = self.aggregator.measure(rows, group, fold)
+        keep_largest_rows(
+            self.sums.largest_rows,
+            group,
+            weighted_errors=values[:, Quantity.ERROR] * weights,
+            values=rows,
+            positions=self.row_offset + block.positions[positions],
+        )
+        deviations = (values - self.references[:, :, group, None]) / self.scales
+        clusters = select_rows(block.clusters, positions)
+        _accumulate(self.sums, deviations, weights, fold, group, clusters)
+        if group in self.aggregator.kept_groups:
+            kept = GroupRows(rows, weights, _cluster_keys(clusters))
+            self.kept_parts.setdefault(group, []).append(kept)
+
+
+@dataclass(frozen=True, eq=False)
+class _UnitSums:
+    """Sums over the independent units of each group: its rows, or its clusters of rows.
+
+    The weight of a cluster is the sum of the weights w of its rows, and its deviation the sum of
+    w (x - offset).
+
+    Attributes
+    ----------
+    squared_deviations : (m, q, k) array
+        Sums of the squared deviations, for m models, q quantities and k groups.
+    squared_weights, fourth_powers : (k,) arrays
+        Sums of the second and of the fourth powers of the weights.
+    counts : (k,) array of int
+        Number of units.
+    """
+
+    squared_deviations: FloatArray
+    squared_weights: FloatArray
+    fourth_powers: FloatArray
+    counts: IntegerArray
+
+    @classmethod
+    def of_clusters(cls, sums: RunningSums, offsets: FloatArray) -> "_UnitSums":
+        """Sum over clusters, about the (m, q, k) offsets of the groups."""
+        n_models, n_quantities, n_groups = offsets.shape
+        squared_deviations = np.zeros_like(offsets)
+        squared_weights = np.zeros(n_groups)
+        fourth_powers = np.zeros(n_groups)
+        counts = np.zeros(n_groups, dtype=np.int64)
+        for (group, _), values in sums.cluster_sums.items():
+            # Sums of w x over the cluster for each model and quantity, and last the sum of w.
+            weight = values[-1]
+            deviations = values[:-1].reshape(n_models, n_quantities) - offsets[:, :, group] * weight
+            squared_deviations[:, :, group] += deviations**2
+            squared_weights[group] += weight**2
+            fourth_powers[group] += weight**4
+            counts[group] += 1
+        return cls(squared_deviations, squared_weights, fourth_powers, counts)
+
+
 def _monotonicity(rows: FloatArray) -> FloatArray:
     """`RunningSums.monotonicity` of consecutive rows, (4, p); (4, 0) if there are none."""
     if not len(rows):
@@ -412,7 +494,10 @@ def _merge_monotonicity(left: FloatArray, right: FloatArray) -> FloatArray:
         return right
     if not right.size:
         return left
-    rises, falls = left[2:] * right[2:] * (left[1] < right[0], left[1] > right[0])
+    last_of_left = left[1]
+    first_of_right = right[0]
+    rises = left[2] * right[2] * (last_of_left < first_of_right)
+    falls = left[3] * right[3] * (last_of_left > first_of_right)
     return np.array([left[0], right[1], rises, falls])
 
 

@@ -11,6 +11,7 @@ from fairspan.cross_decomposition.audited_pairs import AuditedPair, read_pairs
 from fairspan.cross_decomposition.covariance_of_rows import (
     FoldedRows,
     HeldOutCovariances,
+    WeightedMean,
     fold_rows,
     held_out_covariances,
     weighted_mean,
@@ -322,36 +323,58 @@ def _with_estimates(
     n_independent = len(np.unique(clusters))
     if n_independent < _MIN_ROWS or not np.isfinite(best_of_rows).all():
         return loss
-    df = n_independent - 1
+
+    def interval(mean: WeightedMean) -> Estimate:
+        return Estimate.from_standard_error(
+            mean.value, mean.standard_error, n_independent - 1, n_tests, levels.level
+        )
+
     kept = weighted_mean(kept_of_rows, weights, clusters)
     best = weighted_mean(best_of_rows, weights, clusters)
-    difference = weighted_mean(best_of_rows - kept_of_rows, weights, clusters)
+    difference = interval(weighted_mean(best_of_rows - kept_of_rows, weights, clusters))
+    assert difference.low is not None
+    assert difference.high is not None
     # The group's own pair keeps less of rows that it was not fitted to, and more of those it was.
     optimism = max(loss.observed_best - best.value, 0.0)
-    interval = Estimate.from_standard_error(
-        difference.value, difference.standard_error, df, n_tests, levels.level
+    expected_loss = Estimate(
+        difference.value + optimism / 2, difference.low, difference.high + optimism
     )
-    low = interval.low
-    high = interval.high
-    assert low is not None
-    assert high is not None
     best_covariance = (loss.observed_best + best.value) / 2
-    expected = Estimate(difference.value + optimism / 2, low, high + optimism)
-    min_material_loss = levels.materiality * best_covariance
-    is_large_enough = difference.value >= max(min_material_loss, optimism)
-    state = "inconclusive"
-    if low > 0 and is_large_enough:
-        state = "harmed"
-    elif low > 0 and expected.value < min_material_loss:
-        state = "minor"
-    elif 0 <= high + optimism < min_material_loss:
-        state = "no material harm"
+    state = _classify_loss(
+        difference.value, expected_loss, optimism, levels.materiality * best_covariance
+    )
     return replace(
         loss,
-        expected_kept=Estimate.from_standard_error(
-            kept.value, kept.standard_error, df, n_tests, levels.level
-        ),
-        expected_loss=expected,
+        expected_kept=interval(kept),
+        expected_loss=expected_loss,
         best_covariance=best_covariance,
         state=state,
     )
+
+
+def _classify_loss(
+    cross_fitted_loss: float, expected_loss: Estimate, optimism: float, min_material_loss: float
+) -> str:
+    """Classify the loss of a group by its interval; the states are those of `CovarianceLoss`.
+
+    Parameters
+    ----------
+    cross_fitted_loss : float
+        Loss against the pair found without the fold, which is too small.
+    expected_loss : Estimate
+    optimism : float
+        What few rows alone can make of a loss.
+    min_material_loss : float
+        Materiality, in units of covariance.
+    """
+    low = expected_loss.low
+    high = expected_loss.high
+    assert low is not None
+    assert high is not None
+    if low > 0 and cross_fitted_loss >= max(min_material_loss, optimism):
+        return "harmed"
+    if low > 0 and expected_loss.value < min_material_loss:
+        return "minor"
+    if 0 <= high < min_material_loss:
+        return "no material harm"
+    return "inconclusive"

@@ -191,7 +191,6 @@ def held_out_covariances(rows: FoldedRows, settings: PairedSettings) -> HeldOutC
     for fold in rows.fold_numbers:
         moments = rows.moments_without(fold)
         pair = fit_pairs(moments, rows.n_targets, settings).subspace
-        model_weights = (pair.x.rotations, pair.y.rotations)
         posed = pose_pairs(moments, rows.n_targets, unrestricted)
         in_fold = rows.fold_codes == fold
         for index, label in enumerate(moments.labels):
@@ -203,10 +202,11 @@ def held_out_covariances(rows: FoldedRows, settings: PairedSettings) -> HeldOutC
             if posed.feature_scale is not None:
                 standardized = standardized / posed.feature_scale
             covariance = posed.problem.covariances.matrices[index]
-            group_pair = leading_pairs(covariance, settings.n_components)
-            group_weights = (posed.x_axes @ group_pair.U, posed.y_axes @ group_pair.V)
-            kept[selected] = _score_products(standardized, *model_weights)
-            best[selected] = _score_products(standardized, *group_weights)
+            best_pair = leading_pairs(covariance, settings.n_components)
+            kept[selected] = _score_products(standardized, pair.x.rotations, pair.y.rotations)
+            best[selected] = _score_products(
+                standardized, posed.x_axes @ best_pair.U, posed.y_axes @ best_pair.V
+            )
     return HeldOutCovariances(kept, best)
 
 

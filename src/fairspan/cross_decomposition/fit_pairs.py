@@ -120,18 +120,20 @@ def _paired_subspace(
 ) -> PairedSubspace:
     """Pair of subspaces in the columns of the two tables."""
     n_features = moments.n_features - n_targets
-    parts = (slice(0, n_features), slice(n_features, None))
     mean = np.zeros(moments.n_features) if settings.center == "none" else moments.mean
     names = moments.feature_names
-    rotations = (posed.x_axes @ solution.U, posed.y_axes @ solution.V)
-    x, y = (
-        TableWeights(
-            rotations=np.ascontiguousarray(table_rotations),
-            mean=np.array(mean[part]),
-            scale=None if posed.feature_scale is None else posed.feature_scale[part],
-            feature_names=None if names is None else names[part],
+
+    def table_weights(table: str, rotations: FloatArray, columns: slice) -> TableWeights:
+        return TableWeights(
+            rotations=np.ascontiguousarray(rotations),
+            mean=np.array(mean[columns]),
+            scale=None if posed.feature_scale is None else posed.feature_scale[columns],
+            feature_names=None if names is None else names[columns],
             prefix=score_prefix(settings.method, table),
         )
-        for table_rotations, part, table in zip(rotations, parts, ("x", "y"), strict=True)
+
+    return PairedSubspace(
+        table_weights("x", posed.x_axes @ solution.U, slice(0, n_features)),
+        table_weights("y", posed.y_axes @ solution.V, slice(n_features, None)),
+        certificate,
     )
-    return PairedSubspace(x, y, certificate)
