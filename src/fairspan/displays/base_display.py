@@ -140,7 +140,7 @@ class BaseDisplay(ABC):
         from matplotlib import rc_context
 
         with rc_context({**STYLE, **font_settings()}), _ignore_missing_glyphs():
-            is_given = ax is not None
+            is_new_figure = ax is None
             if ax is None:
                 from matplotlib import pyplot  # slow import that pages do not need
 
@@ -152,9 +152,9 @@ class BaseDisplay(ABC):
             self.axes_ = tuple(self._draw(ax))
             self.ax_ = ax
             self.figure_ = root_figure(ax)
-            # A given figure may hold other axes, which are left as they are; a new one may hold
-            # more than the panels, such as a color bar.
-            all_axes = [ax, *self.axes_] if is_given else self.figure_.axes
+            # A new figure may hold more than the panels, such as a color bar. The caller's figure
+            # may hold other axes, which are left as they are.
+            all_axes = self.figure_.axes if is_new_figure else [ax, *self.axes_]
             adapt_to_background(all_axes, self.figure_.get_facecolor())
         return self
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Self
 import numpy as np
 
 from fairspan.cross_decomposition.audited_pairs import read_pairs
+from fairspan.cross_decomposition.paired_certificate import PairedCertificate
 from fairspan.cross_decomposition.pose_pairs import PairedSettings, pose_pairs
 from fairspan.displays.base_display import BaseDisplay, describe_unproven
 from fairspan.displays.style import (
@@ -108,24 +109,20 @@ class CovarianceLossDisplay(BaseDisplay):
                 "Fit it first",
             )
         fair = estimator.subspace_
+        n_targets = fair.y.n_features
         # A restriction leaves fewer directions than columns.
-        one = replace(settings, n_components=1)
-        posed = pose_pairs(moments, fair.y.n_features, one)
+        posed = pose_pairs(moments, n_targets, replace(settings, n_components=1))
         n_directions = min(posed.problem.covariances.shape)
         dimensions = np.arange(1, min(n_directions, _MAX_DIMENSIONS + 1))
         models = read_pairs(fair)
         losses = np.empty((len(models), len(dimensions), moments.n_groups))
         statuses: list[str] = []
-        for position, d in enumerate(dimensions.tolist()):
-            for number, model in enumerate(models):
-                fit = model.with_n_components(d).fit(moments, fair.y.n_features)
-                figures = fit.certificate.figures
-                shares = np.full(moments.n_groups, np.nan)
-                has_covariance = figures.best > 0
-                np.divide(fit.certificate.losses, figures.best, out=shares, where=has_covariance)
-                losses[number, position] = shares
-                if number == len(models) - 1:
-                    statuses.append(str(fit.certificate.status))
+        for i, d in enumerate(dimensions.tolist()):
+            certificates = [
+                model.with_n_components(d).fit(moments, n_targets).certificate for model in models
+            ]
+            losses[:, i] = [_loss_shares(certificate) for certificate in certificates]
+            statuses.append(str(certificates[-1].status))  # of the fair model
         return cls(
             tuple(model.name for model in models),
             tuple(moments.labels),
@@ -191,3 +188,14 @@ class CovarianceLossDisplay(BaseDisplay):
     def _styles(self) -> tuple[SeriesStyle, ...]:
         """Styles of the ordinary model and the fair one."""
         return (PCA_STYLE, FAIR_STYLE)[: len(self.models)]
+
+
+def _loss_shares(certificate: PairedCertificate) -> FloatArray:
+    """Return the groups' losses as shares of what their own best pairs keep, (k,).
+
+    NaN for a group whose best pair keeps nothing.
+    """
+    best = certificate.figures.best
+    shares = np.full(len(best), np.nan)
+    np.divide(certificate.losses, best, out=shares, where=best > 0)
+    return shares

@@ -251,7 +251,9 @@ class ErrorCurveDisplay(BaseDisplay):
         if rows is None:
             records = observed_records(estimator, fits, moments)
         else:
-            records, reason = expected_records(estimator, fits, rows)
+            expected = expected_records(estimator, fits, rows)
+            records = expected.records
+            reason = expected.no_estimates_reason
         is_expected = rows is not None and not reason
         prefix = "expected" if is_expected else "observed"
         shown_quantity = f"{prefix}_{quantity}"
@@ -324,9 +326,10 @@ class ErrorCurveDisplay(BaseDisplay):
         # Expected values may exist for some dimensions only: leave out the others, so that a line
         # connects neighbors that have them. PCA is never infeasible, so a gap in the line of the
         # criterion that remains means that its problem is. Observed values need no selection.
-        is_connected = np.any(has_estimate, axis=0) | np.full(
-            has_estimate.shape[1], not self._is_expected
-        )
+        if self._is_expected:
+            is_connected = np.any(has_estimate, axis=0)
+        else:
+            is_connected = np.ones_like(has_estimate[0])
         for g, panel in enumerate(panels):
             for model, style in self._styles().items():
                 self._draw_line(panel, model, style, g, is_connected)

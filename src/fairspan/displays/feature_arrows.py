@@ -1,6 +1,6 @@
 """Arrows of features in the plane of two components, the longest labeled without overlap."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -97,54 +97,87 @@ def draw_feature_arrows(
     """
     points_per_unit = _estimated_scale(axes, half_ranges)
     corner = points_per_unit * np.array(half_ranges)
+    labels = _place_labels(tips, names, max_labels, points_per_unit, corner)
+    is_labeled = np.isin(np.arange(len(tips)), list(labels))
+    _draw_arrows(axes, tips[~is_labeled], color, _OTHER_STYLE)
+    _draw_arrows(axes, tips[is_labeled], color, _LABELED_STYLE)
+    for label in labels.values():
+        _draw_label(axes, label)
+    return [names[j] for j in labels]
+
+
+def _place_labels(
+    tips: FloatArray,
+    names: Sequence[str],
+    max_labels: int,
+    points_per_unit: float,
+    corner: FloatArray,
+) -> dict[int, _Label]:
+    """Return the labels of the longest arrows by feature, the longest first.
+
+    Parameters
+    ----------
+    tips : (p, 2) array
+        Tips of the arrows in data coordinates.
+    names : sequence of p str
+    max_labels : int
+        Maximum number of labels.
+    points_per_unit : float
+        Points (1/72 inch) per unit of the data.
+    corner : (2,) array
+        Upper right corner of the axes, in points from the origin.
+    """
     lengths = np.hypot(*tips.T)
     shown_names = [_break_label(name) for name in plot_labels(names, _MAX_LETTERS)]
-    placed: list[_Label] = []
-    labeled: list[int] = []
+    labels: dict[int, _Label] = {}
     for j in np.argsort(-lengths, kind="stable").tolist():
-        if len(placed) == max_labels or lengths[j] <= _MIN_LABELED_SHARE * lengths.max():
+        if len(labels) == max_labels or lengths[j] <= _MIN_LABELED_SHARE * lengths.max():
             break
-        occupied = _places_along(tips[labeled] * points_per_unit)
+        arrow_places = _places_along(tips[list(labels)] * points_per_unit)
         candidates = _candidate_labels(shown_names[j], tips[j], points_per_unit, corner)
         for i, label in enumerate(candidates):
             is_free = label.box.lies_within(-corner, corner)
-            is_free &= not any(label.box.overlaps(other.box) for other in placed)
+            is_free &= not any(label.box.overlaps(other.box) for other in labels.values())
             # A label in its first place belongs to the arrow; elsewhere it might to another one.
             if is_free and i > 0:
-                is_free = not label.box.contains(occupied).any()
+                is_free = not label.box.contains(arrow_places).any()
             if is_free:
-                placed.append(label)
-                labeled.append(j)
+                labels[j] = label
                 break
-    is_labeled = np.isin(np.arange(len(tips)), labeled)
-    for chosen, settings in ((~is_labeled, _OTHER_STYLE), (is_labeled, _LABELED_STYLE)):
-        if chosen.any():
-            origin = np.zeros(int(chosen.sum()))
-            axes.quiver(
-                origin,
-                origin,
-                *tips[chosen].T,
-                angles="xy",
-                scale_units="xy",
-                scale=1,
-                color=color,
-                zorder=3,
-                **settings,
-            )
-    for label in placed:
-        horizontal, vertical = label.alignment
-        axes.annotate(
-            label.text,
-            label.tip,
-            xytext=label.offset,
-            textcoords="offset points",
-            horizontalalignment=horizontal,
-            verticalalignment=vertical,
-            multialignment=horizontal,
-            fontsize=NAME_SIZE,
-            zorder=4,
-        )
-    return [names[j] for j in labeled]
+    return labels
+
+
+def _draw_arrows(axes: Axes, tips: FloatArray, color: str, settings: Mapping[str, Any]) -> None:
+    """Draw arrows from the origin to these tips, (n, 2) in data coordinates."""
+    if not len(tips):
+        return
+    starts = np.zeros(len(tips))
+    axes.quiver(
+        starts,
+        starts,
+        *tips.T,
+        angles="xy",
+        scale_units="xy",
+        scale=1,
+        color=color,
+        zorder=3,
+        **settings,
+    )
+
+
+def _draw_label(axes: Axes, label: _Label) -> None:
+    horizontal, vertical = label.alignment
+    axes.annotate(
+        label.text,
+        label.tip,
+        xytext=label.offset,
+        textcoords="offset points",
+        horizontalalignment=horizontal,
+        verticalalignment=vertical,
+        multialignment=horizontal,
+        fontsize=NAME_SIZE,
+        zorder=4,
+    )
 
 
 def _places_along(tips: FloatArray) -> FloatArray:
@@ -184,27 +217,30 @@ def _candidate_labels(
     width = _WIDTH_FACTOR * LETTER_WIDTH * NAME_SIZE * max(map(len, lines))
     height = _LINE_HEIGHT * len(lines)
     size = np.array([width, height])
-    up = 1.0 if y >= 0 else -1.0
-    vertical = "bottom" if up > 0 else "top"
-    right = 1.0 if x >= 0 else -1.0
-    side = "left" if right > 0 else "right"
-    center = x * points_per_unit
-    middle = y * points_per_unit
-    beyond_in_x = center + right * (_TIP_DISTANCE + width / 2)
-    beyond_in_y = middle + up * (_TIP_DISTANCE + height / 2)
+    x_sign = 1.0 if x >= 0 else -1.0
+    y_sign = 1.0 if y >= 0 else -1.0
+    # The edge of the text that is next to the tip.
+    near_side = "left" if x_sign > 0 else "right"
+    near_end = "bottom" if y_sign > 0 else "top"
+    # Position of the tip, and centers of labels beyond it, in points from the origin.
+    tip_x = x * points_per_unit
+    tip_y = y * points_per_unit
+    beyond_x = tip_x + x_sign * (_TIP_DISTANCE + width / 2)
+    beyond_y = tip_y + y_sign * (_TIP_DISTANCE + height / 2)
     is_flat = abs(x) >= _FLAT_SHARE * float(np.hypot(x, y))
     if is_flat:
-        box = LabelBox.about(np.array([beyond_in_x, middle]), size)
-        yield _Label(text, (x, y), (right * _TIP_DISTANCE, 0.0), (side, "center"), box)
+        box = LabelBox.about(np.array([beyond_x, tip_y]), size)
+        yield _Label(text, (x, y), (x_sign * _TIP_DISTANCE, 0.0), (near_side, "center"), box)
     else:
-        offset = (right * _TIP_DISTANCE, up * _TIP_DISTANCE)
-        box = LabelBox.about(np.array([beyond_in_x, beyond_in_y]), size)
-        yield _Label(text, (x, y), offset, (side, vertical), box)
-    above = LabelBox.about(np.array([center, beyond_in_y]), size)
-    yield _Label(text, (x, y), (0.0, up * _TIP_DISTANCE), ("center", vertical), above)
+        offset = (x_sign * _TIP_DISTANCE, y_sign * _TIP_DISTANCE)
+        box = LabelBox.about(np.array([beyond_x, beyond_y]), size)
+        yield _Label(text, (x, y), offset, (near_side, near_end), box)
+    centered_box = LabelBox.about(np.array([tip_x, beyond_y]), size)
+    yield _Label(text, (x, y), (0.0, y_sign * _TIP_DISTANCE), ("center", near_end), centered_box)
     # At the edge of the axes, wide letters would cover the tick labels.
-    wide = size * [_EDGE_WIDTH_FACTOR, 1.0]
-    reach = max(float(corner[0] - wide[0] / 2), 0.0)
-    moved = min(max(center, -reach), reach)
-    box = LabelBox.about(np.array([moved, beyond_in_y]), wide)
-    yield _Label(text, (x, y), (moved - center, up * _TIP_DISTANCE), ("center", vertical), box)
+    wide_size = size * [_EDGE_WIDTH_FACTOR, 1.0]
+    max_center = max(float(corner[0] - wide_size[0] / 2), 0.0)
+    center = min(max(tip_x, -max_center), max_center)
+    box = LabelBox.about(np.array([center, beyond_y]), wide_size)
+    offset = (center - tip_x, y_sign * _TIP_DISTANCE)
+    yield _Label(text, (x, y), offset, ("center", near_end), box)

@@ -389,7 +389,7 @@ class FrontierDisplay(BaseDisplay):
         size = self.in_unit(np.ones(2))
         return np.outer([(low / size).min(), (high / size).max()], size)
 
-    def _draw_pca(self, axes: Axes, coinciding: "_Solutions") -> "_NamedPoint":
+    def _draw_pca(self, axes: Axes, at_pca: "_Solutions") -> "_NamedPoint":
         """Draw the marker of PCA, and within it that of the solutions that coincide with it."""
         position = self.in_unit(self.pca_errors)
         # Hollow and large, so that it surrounds the marker of a coinciding solution.
@@ -405,9 +405,9 @@ class FrontierDisplay(BaseDisplay):
         )
         handle = copy(marker)
         handle.set_markersize(_MARKER_SIZE)
-        if coinciding.names:
-            self._draw_marker(axes, coinciding.names[0], coinciding.position)
-        return _NamedPoint(handle, position, _join_names(["PCA", *coinciding.names]))
+        if at_pca.names:
+            self._draw_marker(axes, at_pca.names[0], at_pca.position)
+        return _NamedPoint(handle, position, _join_names(["PCA", *at_pca.names]))
 
     def _merge_overlapping(self) -> "list[_Solutions]":
         """Return the solutions, merging those whose markers would overlap.

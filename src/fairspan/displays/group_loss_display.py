@@ -136,16 +136,20 @@ class GroupLossDisplay(AuditDisplay):
         status = estimator.solution_.status_text
         rows = open_display_rows(estimator, X, sensitive_features, cls.__name__)
         if rows is not None:
-            records, reason = expected_records(estimator, fits, rows)
-            if reason:
+            expected = expected_records(estimator, fits, rows)
+            if expected.no_estimates_reason:
                 raise InvalidInput(
-                    f"The rows give no estimates for new rows: {reason}",
+                    f"The rows give no estimates for new rows: {expected.no_estimates_reason}",
                     "Allowed: rows that give estimates, or none to show the losses on the training "
                     "rows",
                     "Omit X",
                 )
             return cls(
-                records, show_observed=show_observed, unit=unit, n_components=d, status=status
+                expected.records,
+                show_observed=show_observed,
+                unit=unit,
+                n_components=d,
+                status=status,
             )
         return cls(
             observed_records(estimator, fits, moments),

@@ -209,10 +209,9 @@ class MonitorDisplay(BaseDisplay):
         panel.axhline(1, color=FOREGROUND, linewidth=0.8, zorder=1)
         panel.plot(errors.looks, errors.values, color=MUTED, linewidth=1, zorder=2)
         is_unknown = np.isnan(errors.low)
-        mask = is_unknown
-        panel.plot(errors.looks[mask], errors.values[mask], **_UNKNOWN_MARKS, zorder=3)
-        known = ~errors.is_alarm & ~is_unknown
-        for color, marker, mask in ((BLUE, "o", known), (VERMILION, "D", errors.is_alarm)):
+        panel.plot(errors.looks[is_unknown], errors.values[is_unknown], **_UNKNOWN_MARKS, zorder=3)
+        is_calm = ~errors.is_alarm & ~is_unknown
+        for color, marker, mask in ((BLUE, "o", is_calm), (VERMILION, "D", errors.is_alarm)):
             looks = errors.looks[mask]
             panel.vlines(
                 looks, errors.low[mask], errors.high[mask], color=color, alpha=0.5, zorder=2
@@ -221,9 +220,11 @@ class MonitorDisplay(BaseDisplay):
 
     def _set_limits(self, panel: Axes) -> None:
         """Set limits that contain all values, and intervals unless they are very long."""
-        figures = [self.relative_errors(g) for g in range(len(self.groups))]
-        values = np.concatenate([[1.0], *(each.values for each in figures)])
-        limits = np.concatenate([limit for each in figures for limit in (each.low, each.high)])
+        errors_by_group = [self.relative_errors(g) for g in range(len(self.groups))]
+        values = np.concatenate([[1.0], *(errors.values for errors in errors_by_group)])
+        limits = np.concatenate(
+            [limit for errors in errors_by_group for limit in (errors.low, errors.high)]
+        )
         low = np.nanmin(values)
         high = np.nanmax(values)
         reach = _MAX_INTERVAL_RANGE * max(high - low, _MIN_RANGE)
@@ -236,9 +237,9 @@ class MonitorDisplay(BaseDisplay):
         """Return handles and labels of looks without an alarm and with one, if there are any."""
         from matplotlib.lines import Line2D
 
-        figures = [self.relative_errors(g) for g in range(len(self.groups))]
-        has_alarm = any(each.is_alarm.any() for each in figures)
-        has_unknown = any(np.isnan(each.low).any() for each in figures)
+        errors_by_group = [self.relative_errors(g) for g in range(len(self.groups))]
+        has_alarm = any(errors.is_alarm.any() for errors in errors_by_group)
+        has_unknown = any(np.isnan(errors.low).any() for errors in errors_by_group)
         handles = [Line2D([], [], color=BLUE, marker="o", linestyle="", markersize=5)]
         labels = ["not shown to have risen"]
         if has_alarm:

@@ -1,6 +1,7 @@
 """Labels next to points, where they cover neither each other nor the points nor a curve."""
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -68,8 +69,8 @@ def label_points(
             if label is None:
                 label = _free_label(places[i], texts[i], size, boxes, places, curve_places)
             if label is not None:
-                directions[i], box = label
-                boxes.append(box)
+                directions[i] = label.direction
+                boxes.append(label.box)
         return directions
 
     # A label may take the room of others, so each is placed first in one attempt.
@@ -96,6 +97,22 @@ def _places_along(vertices: FloatArray) -> FloatArray:
     return np.column_stack([np.interp(steps, indices, values) for values in vertices.T])
 
 
+@dataclass(frozen=True, eq=False)
+class _PlacedLabel:
+    """Direction from a point to its label, and the box of the label.
+
+    Attributes
+    ----------
+    direction : (int, int)
+        To the right (1) or left (-1), and above (1) or below (-1); 0 if centered.
+    box : LabelBox
+        In points from the lower left corner of the axes.
+    """
+
+    direction: tuple[int, int]
+    box: LabelBox
+
+
 def _free_label(
     place: FloatArray,
     text: str,
@@ -103,11 +120,25 @@ def _free_label(
     boxes: Sequence[LabelBox],
     places: FloatArray,
     curve_places: FloatArray,
-) -> tuple[tuple[int, int], LabelBox] | None:
-    """Return the first direction in which a label covers nothing, with its box.
+) -> _PlacedLabel | None:
+    """Return a label in the first direction in which it covers nothing; None if there is none.
 
-    In a direction, 1 is to the right or above. The label is clearly nearest to its own point. None
-    if there is no such direction.
+    The label is clearly nearest to its own point. All positions are in points (1/72 inch) from the
+    lower left corner of the axes.
+
+    Parameters
+    ----------
+    place : (2,) array
+        The point to label.
+    text : str
+    size : (2,) array
+        Width and height of the axes.
+    boxes : sequence of LabelBox
+        Those of the labels that are already placed.
+    places : (n, 2) array
+        All points.
+    curve_places : (m, 2) array
+        Places along curves.
     """
     lines = text.split("\n")
     extent = np.array([LETTER_WIDTH * _SIZE * max(map(len, lines)), _LINE_HEIGHT * len(lines)])
@@ -119,7 +150,7 @@ def _free_label(
         is_free &= not box.contains(places, _POINT_RADIUS).any()
         is_free &= _is_nearest(box, place, places)
         if is_inside and is_free and not any(map(box.overlaps, boxes)):
-            return direction, box
+            return _PlacedLabel(direction, box)
     return None
 
 

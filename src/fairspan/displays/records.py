@@ -6,7 +6,7 @@ They have the keys of :meth:`fairspan.Audit.to_records`, one record per model, d
 
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -16,6 +16,7 @@ from fairspan.auditing.estimation_options import DEFAULT_OPTIONS
 from fairspan.auditing.group_names import format_group
 from fairspan.auditing.models import (
     CURVE_TOL,
+    AuditedModel,
     known_labels_of,
     model_name,
     ordinary_pca,
@@ -335,9 +336,26 @@ def _group_records(
     ]
 
 
+@dataclass(frozen=True, eq=False)
+class ExpectedRecords:
+    """Records of an audit of PCA and a criterion with several numbers of dimensions.
+
+    Attributes
+    ----------
+    records : list of records
+        Those of PCA first, each by dimension, then by group; those of an infeasible fit have no
+        values.
+    no_estimates_reason : str
+        Why there are no estimates for new rows; empty if there are.
+    """
+
+    records: list[Record]
+    no_estimates_reason: str
+
+
 def expected_records(
     estimator: "FairPCA", fits: Mapping[int, "FairPCA"], rows: Rows
-) -> tuple[list[Record], str]:
+) -> ExpectedRecords:
     """Audit ordinary PCA and the fits on rows, in one audit.
 
     The audit refits them without each fold to estimate their errors on new rows: the estimator to
@@ -350,34 +368,14 @@ def expected_records(
     fits : mapping of int to FairPCA or None
         Fit of the criterion by number of dimensions; None if infeasible.
     rows : Rows
-
-    Returns
-    -------
-    list of records, str
-        The records, those of PCA first, each by dimension, then by group; those of an infeasible
-        fit have no values. And the reason why there are no estimates (empty if there are).
     """
-    name = objective_name(estimator)
-    models = [
-        replace(read_model(dimension_name(PCA_NAME, d), fitted_pca(estimator, d)), is_pca=True)
-        for d in fits
-    ] + [
-        replace(
-            read_model(dimension_name(name, d), fit),
-            baseline=dimension_name(PCA_NAME, d),
-            # Used if it is larger than the tolerance of the fit.
-            refit_tol=0.0 if fit is estimator else CURVE_TOL,
-        )
-        for d, fit in fits.items()
-        if fit is not None
-    ]
     # Drawn only: no dimension is selected by these intervals, and each would widen all others.
     options = replace(DEFAULT_OPTIONS, is_pointwise=True)
-    audit = audit_rows(models, rows, options=options)
+    audit = audit_rows(_models_of_curves(estimator, fits), rows, options=options)
     results = {result.name: result for result in audit.models}
     first = next(iter(results.values()))  # of PCA, which is never infeasible
     records: list[Record] = []
-    for model in (PCA_NAME, name):
+    for model in (PCA_NAME, objective_name(estimator)):
         for d, fit in fits.items():
             status = None if model == PCA_NAME else fit_status(fit)
             model_entries = {"model": model, "n_components": d, "status": status}
@@ -390,7 +388,28 @@ def expected_records(
     reason = ""
     if not first.has_estimates:
         reason = first.no_estimates_reason or "every group has too few rows"
-    return records, reason
+    return ExpectedRecords(records, reason)
+
+
+def _models_of_curves(estimator: "FairPCA", fits: Mapping[int, "FairPCA"]) -> list[AuditedModel]:
+    """Return ordinary PCA with each number of dimensions, then the fits, with PCA as baseline.
+
+    Infeasible fits are left out. For the parameters, see :func:`expected_records`.
+    """
+    models = [
+        replace(read_model(dimension_name(PCA_NAME, d), fitted_pca(estimator, d)), is_pca=True)
+        for d in fits
+    ]
+    name = objective_name(estimator)
+    for d, fit in fits.items():
+        if fit is None:
+            continue
+        # Used if it is larger than the tolerance of the fit.
+        refit_tol = 0.0 if fit is estimator else CURVE_TOL
+        baseline = dimension_name(PCA_NAME, d)
+        model = read_model(dimension_name(name, d), fit)
+        models.append(replace(model, baseline=baseline, refit_tol=refit_tol))
+    return models
 
 
 def records_without_rounding(model: ModelResult) -> list[Record]:

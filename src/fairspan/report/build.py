@@ -87,16 +87,18 @@ def build_report(
             moments, requested, settings.criterion, center=settings.center, scale=settings.scale
         )
         fits, skipped = fit_criteria(moments, settings, d)
-    audit, folds = audit_fits(fits, rows, moments, settings, estimation)
+    row_audit = audit_fits(fits, rows, moments, settings, estimation)
     with limit_blas_threads(None):
         # Ordinary PCA is always the first fit, and another main criterion the second.
         main_fit = fits[0] if settings.is_pca else fits[1]
-        curves = build_curves(moments, audit, fits[0], main_fit, folds, settings.center)
+        curves = build_curves(
+            moments, row_audit.audit, fits[0], main_fit, row_audit.folds, settings.center
+        )
     user_models = None
     if models:
         user_models = audit_user_models(models, rows, held_out, moments, estimation)
     report = Report(
-        audit=audit,
+        audit=row_audit.audit,
         fits=fits,
         curves=curves,
         provenance=provenance,

@@ -63,7 +63,10 @@ def summary_figure(report: Report) -> PageFigure:
 
 
 def repair_figure(report: Report) -> PageFigure | None:
-    """Figure of the same under both, if the main criterion has estimates and is not offered."""
+    """Figure of the expected losses under PCA and the main criterion, which is not offered.
+
+    None if it is offered, as the figure of the summary then shows it, or has no estimates.
+    """
     repair = _estimated_repair(report)
     if report.offers_main or not repair:
         return None
@@ -195,55 +198,70 @@ def dimensions_figure(report: Report) -> PageFigure:
     is no frontier, a number of dimensions, which is marked in the panels of this figure.
     """
     curves = report.curves
-    name = report.main.name
-    n_groups = len(report.group_names)
-    records = curves.to_records(name)
-    # Records of one model and dimension are consecutive, one per group. Keep those of the groups
-    # that are drawn: with many groups, the ones with the largest losses.
-    drawn_records = [
-        record
-        for start in range(0, len(records), n_groups)
-        for record in _drawn_records(report, records[start : start + n_groups])
-    ]
     display = ErrorCurveDisplay(
-        drawn_records,
+        _drawn_curve_records(report),
         "expected_loss" if curves.has_estimates else "observed_loss",
         report.pca.n_components,
         level=report.audit.level,
         materiality=report.audit.materiality,
     )
-    drawn_groups = _describe_drawn_groups(report)
-    caption = f"Observed loss of {drawn_groups} under PCA and {name}, by number of dimensions."
-    if curves.has_estimates:
-        main_note = "" if report.main.is_pca else f", and under {name} at the selected one"
-        caption = (
-            f"Expected loss of {drawn_groups} on new rows: under PCA by number of dimensions"
-            f"{main_note}."
-        )
+    caption = _curves_caption(report)
     alt_text = _describe_curves(report)
     if curves.frontier is not None:
         # The slider moves along the frontier, which is in another figure.
         phone_display = replace(display, n_columns=1)
         return draw_figure(display, "d", caption, alt_text, phone_display=phone_display)
-    # At each step of the slider, one mark per group in its own panel: at the loss of the fair fit,
-    # or below the axis if the figure shows estimates, which that fit has at one dimension only.
-    groups = _drawn_groups(report)
-    points: list[list[PanelPoint]] = [
-        [
-            (panel, step.n_components, -np.inf if curves.has_estimates else losses[g])
-            for panel, g in enumerate(groups)
-        ]
-        for step, losses in zip(curves.steps, _loss_shares(report), strict=True)
-    ]
-    mark_name = "filled mark on the axis" if curves.has_estimates else "filled mark"
-    _, n_panel_columns = style.grid_shape(len(groups))
+    _, n_panel_columns = style.grid_shape(len(_drawn_groups(report)))
     return draw_figure(
         display,
         element_prefix="d",
         caption=caption,
         alt_text=alt_text,
-        marks=_slider_marks(report, points, mark_name),
+        marks=_dimension_marks(report),
         fit_phone=n_panel_columns <= _MAX_PHONE_COLUMNS,
+    )
+
+
+def _drawn_curve_records(report: Report) -> list[Mapping[str, Any]]:
+    """Return the records by model and number of dimensions, of the groups that are drawn."""
+    records = report.curves.to_records(report.main.name)
+    n_groups = len(report.group_names)
+    # Records of one model and dimension are consecutive, one per group.
+    starts = range(0, len(records), n_groups)
+    return [
+        record
+        for start in starts
+        for record in _drawn_records(report, records[start : start + n_groups])
+    ]
+
+
+def _curves_caption(report: Report) -> str:
+    """Return the caption of the losses by number of dimensions."""
+    name = report.main.name
+    groups = _describe_drawn_groups(report)
+    if not report.curves.has_estimates:
+        return f"Observed loss of {groups} under PCA and {name}, by number of dimensions."
+    main_note = "" if report.main.is_pca else f", and under {name} at the selected one"
+    return f"Expected loss of {groups} on new rows: under PCA by number of dimensions{main_note}."
+
+
+def _dimension_marks(report: Report) -> SliderMarks:
+    """Return the marks of the slider over dimensions: at each step, one per group in its panel.
+
+    A mark is at the loss of the fair fit, or below the axis if the figure shows estimates, which
+    that fit has at one dimension only.
+    """
+    has_estimates = report.curves.has_estimates
+    groups = _drawn_groups(report)
+    points: list[list[PanelPoint]] = [
+        [
+            (panel, step.n_components, -np.inf if has_estimates else losses[g])
+            for panel, g in enumerate(groups)
+        ]
+        for step, losses in zip(report.curves.steps, _loss_shares(report), strict=True)
+    ]
+    return _slider_marks(
+        report, points, "filled mark on the axis" if has_estimates else "filled mark"
     )
 
 
@@ -276,6 +294,7 @@ def frontier_figure(report: Report) -> PageFigure:
         fit.name: np.array([group.observed_error.value for group in model.groups])
         for fit, model in zip(report.fits, report.audit.models, strict=True)
     }
+    alt_text = _describe_frontier(report, errors_by_model)
     solution_errors = np.array([*errors_by_model.values()])
     frontier_errors = extend_frontier(curves.frontier.errors, solution_errors)
     pca_errors = errors_by_model.pop(report.pca.name)
@@ -289,15 +308,6 @@ def frontier_figure(report: Report) -> PageFigure:
         solutions=errors_by_model,
         n_components=report.pca.n_components,
         variances=_variances(report),
-    )
-    descriptions = [f"PCA {_format_pair(pca_errors, report)}"]
-    for name, errors in errors_by_model.items():
-        descriptions.append(f"{name} {_format_pair(errors, report)}")
-    frontier_start = _format_pair(curves.frontier.errors[0], report)
-    frontier_end = _format_pair(curves.frontier.errors[-1], report)
-    alt_text = (
-        f"Errors of {first} and {second}. The frontier runs from {frontier_start} to "
-        f"{frontier_end}; {'; '.join(descriptions)}."
     )
     arrow_note = ""
     if display.distant_solutions():
@@ -317,6 +327,30 @@ def frontier_figure(report: Report) -> PageFigure:
         alt_text=alt_text,
         marks=_slider_marks(report, points, "filled circle"),
         fit_phone=True,
+    )
+
+
+def _describe_frontier(report: Report, errors_by_model: Mapping[str, FloatArray]) -> str:
+    """Return the alternative text of the frontier.
+
+    Parameters
+    ----------
+    report : Report
+        Of two groups, so that it has a frontier.
+    errors_by_model : mapping of str to (2,) array
+        Observed errors of the groups under each model, ordinary PCA first.
+    """
+    frontier = report.curves.frontier
+    assert frontier is not None
+    first, second = report.group_names
+    start = _format_pair(frontier.errors[0], report)
+    end = _format_pair(frontier.errors[-1], report)
+    solutions = [
+        f"{name} {_format_pair(errors, report)}" for name, errors in errors_by_model.items()
+    ]
+    return (
+        f"Errors of {first} and {second}. The frontier runs from {start} to {end}; "
+        f"{'; '.join(solutions)}."
     )
 
 

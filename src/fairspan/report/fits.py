@@ -7,7 +7,8 @@ from fairspan.auditing.audit_result import Audit
 from fairspan.auditing.estimation_options import EstimationOptions
 from fairspan.auditing.models import CURVE_TOL, AuditedModel, read_model
 from fairspan.auditing.results import ModelResult
-from fairspan.auditing.stages import audit_moments, audit_rows_with_folds
+from fairspan.auditing.stages import RowAudit, audit_moments, audit_rows_with_folds
+from fairspan.auditing.verdict import Verdict
 from fairspan.auditing.verdict_rules import draw_conclusions
 from fairspan.errors import IncompatibleParameters, InvalidInput
 from fairspan.estimator.fit import fit_moments
@@ -15,7 +16,6 @@ from fairspan.estimator.fit_settings import FitSettings
 from fairspan.formatting.names import format_parameters, readable_name
 from fairspan.linalg.rounding import zero_negligible
 from fairspan.moments.base_moments import Center
-from fairspan.moments.fold_moments import FoldMoments
 from fairspan.moments.group_moments import GroupMoments
 from fairspan.parameters import init_parameters
 from fairspan.problem.criteria.criterion import Criterion
@@ -127,7 +127,7 @@ def audit_fits(
     moments: GroupMoments,
     settings: ReportSettings,
     estimation: EstimationOptions,
-) -> tuple[Audit, FoldMoments | None]:
+) -> RowAudit:
     """Audit all fits on the rows, or on the moments if there are no rows.
 
     With many groups, criteria that are slow to refit get no estimates for new rows, and no verdict;
@@ -146,43 +146,51 @@ def audit_fits(
 
     Returns
     -------
-    audit : Audit
-        Observed values within their rounding error bounds are zero.
-    folds : FoldMoments or None
-        Moments by fold; None if nothing was estimated for new rows.
+    RowAudit
+        Observed values within their rounding error bounds are zero. There are no moments by fold if
+        nothing was estimated for new rows.
     """
     models = _models_to_audit(fits, moments, settings)
-    folds = None
     if rows is None:
-        audit = audit_moments(models, [moments])
+        row_audit = RowAudit(audit_moments(models, [moments]), folds=None)
     else:
         row_audit = audit_rows_with_folds(models, rows, moments, options=estimation)
-        audit = row_audit.audit
-        folds = row_audit.folds
+    audit = row_audit.audit
     results = [zero_negligible_results(result) for result in audit.models]
     if rows is None:
         results = [replace(result, no_estimates_reason=_MOMENTS_ONLY_REASON) for result in results]
-    verdicts = audit.verdicts
-    if verdicts and settings.is_pca and len(results) > 1:
-        # PCA is the main model. The existing verdicts are on the models compared with it; the
-        # report needs one on PCA itself, the first result.
-        conclusions = draw_conclusions(results[:1], audit.findings, audit.level, audit.materiality)
-        verdicts = (*conclusions.verdicts, *verdicts)
-    not_refitted = {model.name for model in models if model.no_refit_reason}
-    # FS110 says that a model has no estimates. For these models it is intended, and the tables give
-    # the reason.
-    findings = [
-        finding
-        for finding in audit.findings
-        if finding.code != "FS110" or finding.model not in not_refitted
-    ]
+    not_refitted = frozenset(model.name for model in models if model.no_refit_reason)
     audit = replace(
         audit,
         models=tuple(results),
-        verdicts=tuple(verdict for verdict in verdicts if verdict.model not in not_refitted),
-        findings=tuple(findings),
+        verdicts=tuple(
+            verdict
+            for verdict in _verdicts_with_pca(audit, results, settings)
+            if verdict.model not in not_refitted
+        ),
+        # FS110 says that a model has no estimates. For these models it is intended, and the tables
+        # give the reason.
+        findings=tuple(
+            finding
+            for finding in audit.findings
+            if finding.code != "FS110" or finding.model not in not_refitted
+        ),
     )
-    return audit, folds
+    return replace(row_audit, audit=audit)
+
+
+def _verdicts_with_pca(
+    audit: Audit, results: Sequence[ModelResult], settings: ReportSettings
+) -> tuple[Verdict, ...]:
+    """Return the verdicts of an audit, preceded by one on PCA if that is the main model.
+
+    An audit with other models has verdicts on these only, while the report needs one on its main
+    model. The first of the results is that of PCA.
+    """
+    if not audit.verdicts or not settings.is_pca or len(results) == 1:
+        return audit.verdicts
+    conclusions = draw_conclusions(results[:1], audit.findings, audit.level, audit.materiality)
+    return (*conclusions.verdicts, *audit.verdicts)
 
 
 def _models_to_audit(

@@ -66,6 +66,20 @@ _NO_HELP = (
     "is not shown to help {group}: the interval of its change contains zero",
     "are not shown to help {group}: the intervals of its change contain zero",
 )
+# Variables that are the same for every report, among them functions that the macros call.
+_CONSTANTS: dict[str, object] = {
+    "version": __version__,
+    "loose_tol": LOOSE_TOL,
+    "inconclusive_state": INCONCLUSIVE,
+    "state_meanings": STATE_MEANINGS,
+    "common_unit_note": COMMON_UNIT_NOTE,
+    "order_of_shares": describe_order_of_shares,
+    "shares_of_variances": shares_of_variances,
+    "change_decimals": change_decimals,
+    "share_with_change": share_with_change,
+    "largest_observed_loss": largest_observed_loss,
+    "largest_expected_loss": group_with_largest_loss,
+}
 
 
 @dataclass(frozen=True)
@@ -116,97 +130,121 @@ def sentence_context(report: Report) -> dict[str, object]:
     Losses are shares of the variance of the group; they are observed ones, unless a variable is
     about estimates for new rows. "Tied" values are equal up to the tolerance of a fit.
     """
-    pca = report.pca
-    main = report.main
-    certificate = report.main_fit.certificate
-    pca_losses = [group.observed_loss_share for group in pca.groups]
-    main_losses = [group.observed_loss_share for group in main.groups]
-    # By number of dimensions.
-    largest_pca_losses = [
-        float(shares_of_variances(result.pca_losses, pca).max())
-        for result in report.curves.dimensions
-    ]
-    main_findings, _ = split_findings(report)  # without those on other models
-    estimated = [model.name for model in report.audit.models if model.has_estimates]
-    verdicts = [
-        verdict
-        for verdict in report.audit.verdicts
-        if verdict.model != pca.name and verdict.model in estimated
-    ]
-    recommendation = report.audit.recommendation
-    d = pca.n_components
-    n_fair = len(report.audit.models) - 1
     return {
         "report": report,
-        "pca": pca,
-        "main": main,
+        "pca": report.pca,
+        "main": report.main,
+        **_CONSTANTS,
+        **_counted_words(report.pca.n_components),
+        **_fit_variables(report),
+        **_loss_variables(report),
+        **_dimension_variables(report),
+        **_verdict_variables(report),
+        **_note_variables(report),
+    }
+
+
+def _counted_words(n_components: int) -> dict[str, object]:
+    """Return words that agree with the number of components."""
+    components = format_count(n_components, "component")
+    is_single = n_components == 1
+    return {
+        "dimensions": format_count(n_components, "dimension"),
+        "components": components,
+        "best_components": f"{components} that {verb_form(n_components, 'suits', 'suit')}",
+        "own_best": "own best component" if is_single else f"own best {components}",
+        "no_other": "no other component" if is_single else f"no other {components}",
+    }
+
+
+def _fit_variables(report: Report) -> dict[str, object]:
+    """Return variables about the certificate and the total errors of the fits."""
+    pca = report.pca
+    certificate = report.main_fit.certificate
+    total_errors = pca.expected_total_error_share + report.main.expected_total_error_share
+    return {
         "certificate": certificate,
         "has_bound": isfinite(certificate.lower_bound),
-        "has_total_errors": isfinite(
-            pca.expected_total_error_share + main.expected_total_error_share
-        ),
-        "version": __version__,
-        "worst_group": pca.groups[tied_maxima(pca_losses)[0]],
-        "dimensions": format_count(d, "dimension"),
-        "components": format_count(d, "component"),
-        "best_components": f"{format_count(d, 'component')} that {verb_form(d, 'suits', 'suit')}",
-        "own_best": "own best component" if d == 1 else f"own best {format_count(d, 'component')}",
-        "no_other": "no other component" if d == 1 else f"no other {format_count(d, 'component')}",
-        "increased_losses": _increased_losses(report),
-        "order_of_shares": describe_order_of_shares,
-        "loose_tol": LOOSE_TOL,
-        "tied_largest": tied_maxima(main_losses),
-        "largest_pca_losses": largest_pca_losses,
-        "worst_dimension_index": largest_pca_losses.index(max(largest_pca_losses)),
-        "proportion_texts": proportion_texts(pca),
-        "shares_of_variances": shares_of_variances,
-        "change_decimals": change_decimals,
-        "share_with_change": share_with_change,
-        "harmless_dimensions": harmless_dimensions(report),
-        "unresolved_dimensions": unresolved_dimensions(report),
-        "has_larger_dimensions": any(
-            dimension.n_components > d for dimension in estimated_reductions(report)
-        ),
-        "harm_by_dimension": harm_by_dimension(report),
-        "harmed_by_pca": harmed_groups(pca),
-        **_harmful_models(report),
-        "assumptions": _assumptions_of_harm(report),
-        "main_findings": main_findings,
-        "inconclusive_state": INCONCLUSIVE,
-        "state_reasons": {
-            group.state_reason for model in report.audit.models for group in model.groups
-        },
-        "state_meanings": STATE_MEANINGS,
-        "common_unit_note": COMMON_UNIT_NOTE,
-        "decision_note_text": decision_note(report.audit.models, report.audit.materiality),
-        "separate_losses_note_text": report.shorten_names(
-            separate_losses_note(report.audit.models)
-        ),
-        "recommendation_reason_text": report.shorten_names(
-            recommendation.reason if recommendation is not None else ""
-        ),
+        "has_total_errors": isfinite(total_errors),
         "has_smaller_total_error": any(
             model.expected_total_error_share < pca.expected_total_error_share
             for model in report.audit.models
         ),
-        # Below the first table with losses, also for those of other models in later ones.
-        "observed_loss_note": " ".join(
-            filter(
-                None,
-                (
-                    observed_loss_note([pca], report.audit.materiality),
-                    negative_loss_note(report.audit.models),
-                ),
-            )
-        ),
-        "joint_level_note": joint_level_note(report.audit.level, n_fair),
-        "criteria_verdicts": verdicts,
-        "criteria_outcomes": group_by_outcome(verdicts),
-        "next_component_share": next_component_share(report),
-        "largest_observed_loss": largest_observed_loss,
-        "largest_expected_loss": group_with_largest_loss,
+    }
+
+
+def _loss_variables(report: Report) -> dict[str, object]:
+    """Return variables about the losses of the groups with the selected number of dimensions."""
+    pca = report.pca
+    pca_losses = [group.observed_loss_share for group in pca.groups]
+    main_losses = [group.observed_loss_share for group in report.main.groups]
+    return {
+        "worst_group": pca.groups[tied_maxima(pca_losses)[0]],
+        "tied_largest": tied_maxima(main_losses),
+        "increased_losses": _increased_losses(report),
+        "proportion_texts": proportion_texts(pca),
+        "harmed_by_pca": harmed_groups(pca),
         "unknown_groups": [group for group in pca.groups if group.state == INCONCLUSIVE],
         **_affected_groups(report),
+    }
+
+
+def _dimension_variables(report: Report) -> dict[str, object]:
+    """Return variables about PCA with several numbers of dimensions."""
+    largest_losses = [
+        float(shares_of_variances(result.pca_losses, report.pca).max())
+        for result in report.curves.dimensions
+    ]
+    return {
+        "largest_pca_losses": largest_losses,  # by number of dimensions
+        "worst_dimension_index": largest_losses.index(max(largest_losses)),
+        "harmless_dimensions": harmless_dimensions(report),
+        "unresolved_dimensions": unresolved_dimensions(report),
+        "has_larger_dimensions": any(
+            dimension.n_components > report.pca.n_components
+            for dimension in estimated_reductions(report)
+        ),
+        "harm_by_dimension": harm_by_dimension(report),
+        "next_component_share": next_component_share(report),
+    }
+
+
+def _verdict_variables(report: Report) -> dict[str, object]:
+    """Return variables about the verdicts on the criteria, and the findings that qualify them."""
+    names_with_estimates = [model.name for model in report.audit.models if model.has_estimates]
+    verdicts = [
+        verdict
+        for verdict in report.audit.verdicts
+        if verdict.model != report.pca.name and verdict.model in names_with_estimates
+    ]
+    main_findings, _ = split_findings(report)  # without those on other models
+    return {
+        "criteria_verdicts": verdicts,
+        "criteria_outcomes": group_by_outcome(verdicts),
+        "assumptions": _assumptions_of_harm(report),
+        "main_findings": main_findings,
+        **_harmful_models(report),
+    }
+
+
+def _note_variables(report: Report) -> dict[str, object]:
+    """Return notes, which are the same as those of the audit in a terminal."""
+    audit = report.audit
+    recommendation = audit.recommendation
+    reason = recommendation.reason if recommendation is not None else ""
+    loss_notes = [
+        observed_loss_note([report.pca], audit.materiality),
+        negative_loss_note(audit.models),
+    ]
+    n_fair = len(audit.models) - 1
+    return {
+        "state_reasons": {group.state_reason for model in audit.models for group in model.groups},
+        "decision_note_text": decision_note(audit.models, audit.materiality),
+        "separate_losses_note_text": report.shorten_names(separate_losses_note(audit.models)),
+        "recommendation_reason_text": report.shorten_names(reason),
+        # Below the first table with losses, also for those of other models in later ones.
+        "observed_loss_note": " ".join(note for note in loss_notes if note),
+        "joint_level_note": joint_level_note(audit.level, n_fair),
     }
 
 
