@@ -93,13 +93,13 @@ class Command(click.Command):
 command = partial(click.command, cls=Command)
 
 
-def is_given(name: str) -> bool:
-    """Whether an option of the current command was given, rather than being the default."""
+def is_on_command_line(name: str) -> bool:
+    """Whether an option of the current command was written, rather than being the default."""
     source = click.get_current_context().get_parameter_source(name)
     return source is ParameterSource.COMMANDLINE
 
 
-def given_arguments() -> tuple[str, ...]:
+def command_line_arguments() -> tuple[str, ...]:
     """Arguments of the command line, which `run` stored in the context."""
     return tuple(click.get_current_context().find_root().obj or ())
 

@@ -11,8 +11,8 @@ from fairspan.cli import gate, options
 from fairspan.cli.command import (
     audit_option,
     command,
-    given_arguments,
-    is_given,
+    command_line_arguments,
+    is_on_command_line,
     output_option,
     usage_error_if,
 )
@@ -132,7 +132,7 @@ def audit(
     model_options.check_combinations(fit_options)
     audit_options.require_folds(by_dimension=by_dimension)
     usage_error_if(
-        as_json and is_given("audit_format") and audit_format != "json",
+        as_json and is_on_command_line("audit_format") and audit_format != "json",
         f"--json cannot be combined with --format {audit_format}.",
     )
     usage_error_if(
@@ -152,7 +152,7 @@ def audit(
         fit_options,
         model_options,
         audit_options.clusters,
-        has_center=is_given("center"),
+        has_center=is_on_command_line("center"),
     )
     as_json = as_json or audit_format == "json"
     if by_dimension:
@@ -169,11 +169,11 @@ def audit(
     # Raises before results are printed if a condition does not apply to the audit.
     failures = gate.check_failures(result, conditions, has_saved_models=bool(models))
     if audit_format == "markdown":
-        origin = reporting.markdown_origin(data, audit_input.table, given_arguments())
+        origin = reporting.markdown_origin(data, audit_input.table, command_line_arguments())
         text = result.to_markdown(unit, origin=origin).rstrip()
     else:
         text = printed_results.audit_text(result, unit)
-        next_command = next_commands.next_command(given_arguments(), result, model_options)
+        next_command = next_commands.next_command(command_line_arguments(), result, model_options)
         if next_command is not None:
             text += f"\n\n{next_command}"
     printed_results.print_results(result.to_dict(), text, as_json=as_json)
@@ -346,8 +346,8 @@ def report(
         fit_options,
         audit_options,
         report_options,
-        given_arguments(),
-        has_center=is_given("center"),
+        command_line_arguments(),
+        has_center=is_on_command_line("center"),
     )
     checked_audit = built_report.audit
     if built_report.user_models is not None:
@@ -633,8 +633,13 @@ def moments(
     from fairspan.cli import moments_files, printed_results
     from fairspan.cli.moments_folder import write_moments_folder
 
-    write = write_moments_folder if as_folder else moments_files.write_moments
-    saved_moments, n_groups_dropped = write(data, out, read_options, min_group_size)
+    if as_folder:
+        saved_moments = write_moments_folder(data, out, read_options)
+        n_groups_dropped = 0  # a group that is small in one file may be large overall
+    else:
+        saved_moments, n_groups_dropped = moments_files.write_moments(
+            data, out, read_options, min_group_size
+        )
     results = {
         **moments_files.moments_record(saved_moments, out),
         "n_groups_dropped": n_groups_dropped,

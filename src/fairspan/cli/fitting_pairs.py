@@ -147,14 +147,14 @@ def _check_options(fit_options: FitOptions, audit_options: AuditOptions) -> None
         isinstance(fit_options.n_components, float),
         "-d is a number of dimensions with --targets, not a share.",
     )
-    for name, is_given in (
+    for name, is_used in (
         ("--nested", fit_options.nested),
         ("--allow-extra", fit_options.allow_extra),
         ("--rotation", fit_options.rotation is not None),
         ("--solver-param", fit_options.solver_parameters),
         ("--repeats", audit_options.repeats > 1),
     ):
-        usage_error_if(is_given, f"{name} does not apply to two tables: omit it, or --targets.")
+        usage_error_if(is_used, f"{name} does not apply to two tables: omit it, or --targets.")
     usage_error_if(
         fit_options.criterion not in _CRITERIA,
         f"--criterion {fit_options.criterion} does not apply to two tables; use one of "

@@ -166,19 +166,17 @@ class MomentsFolderRows(FileRows):
 
 
 def write_moments_folder(
-    data: Path | ExternalObject, folder: Path, read_options: ReadOptions, min_group_size: int
-) -> tuple[GroupMoments, int]:
+    data: Path | ExternalObject, folder: Path, read_options: ReadOptions
+) -> GroupMoments:
     """Write the moments of each file of a folder of rows to another folder.
 
-    Existing moments are not recomputed, so the command can be resumed. `min_group_size` is ignored,
-    and the command line rejects it: a group that is small in one file may be large overall.
+    Existing moments are not recomputed, so the command can be resumed. No group is dropped: one
+    that is small in one file may be large overall.
 
     Returns
     -------
-    moments : GroupMoments
+    GroupMoments
         Moments of all files together.
-    n_groups_dropped : int
-        Always 0; `write_moments` returns the number of groups that it drops.
 
     Raises
     ------
@@ -195,7 +193,7 @@ def write_moments_folder(
     assert isinstance(opened, FileRows)
     rows = MomentsFolderRows.create(opened, folder)
     try:
-        return compute_group_moments(rows, read_options.resources.group_limit), 0
+        return compute_group_moments(rows, read_options.resources.group_limit)
     except KeyboardInterrupt:
         if folder.exists():
             print_message(

@@ -309,9 +309,9 @@ class PairOptions:
 
     def check_has_targets(self) -> None:
         """Raise a usage error if another option of two tables is given without --targets."""
-        is_given = self.method != "pls" or self.regularization > 0
+        is_changed = self.method != "pls" or self.regularization > 0
         usage_error_if(
-            is_given and not self.targets,
+            is_changed and not self.targets,
             "--method and --regularization require --targets, the columns of the second table.",
         )
 
@@ -390,12 +390,11 @@ class ReportOptions:
 def require_models(
     models: Sequence[Path], read_options: ReadOptions, test_path: Path | None
 ) -> None:
-    """Raise a usage error if --test or --unseen is given without saved models (--model)."""
-    for option, is_given in (
+    """Raise a usage error if --test or --unseen is used without saved models (--model)."""
+    if models:
+        return
+    for option, is_used in (
         ("--test", test_path is not None),
         ("--unseen", read_options.cells.unseen != "error"),
     ):
-        usage_error_if(
-            is_given and not models,
-            f"{option} requires saved models: give them with --model.",
-        )
+        usage_error_if(is_used, f"{option} requires saved models: give them with --model.")

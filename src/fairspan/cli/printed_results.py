@@ -61,47 +61,63 @@ def certificate_text(certificate: "Certificate") -> str:
     The first sentence gives the objective, the lower bound on it for any subspace that satisfies
     the constraints, and the gap; the second gives the status.
     """
-    parameters = printable(
-        format_parameters(reported_parameters(certificate.criterion, certificate.groups))
-    )
-    criterion = readable_name(certificate.criterion.name)
-    if certificate.steps:  # one per component of a nested fit
-        criterion = f"nested {criterion}"
-    if certificate.restriction_text is not None:
-        criterion += f" with {printable(certificate.restriction_text)}"
-    work = to_ascii(format_count(certificate.n_eigenproblems, "eigenproblem"))
-    if parameters:
-        criterion += f" ({parameters})"
-    certificate_sentence = f"Certificate: {criterion} is {certificate.objective:.6g}; "
+    width = output_width(sys.stdout)
     status_word = shown_status(certificate.status_text)
-    status = f"Status: {status_word}: {in_command_terms(certificate.message)}."
-    if math.isfinite(certificate.lower_bound):
-        subspace = f"subspace of {to_ascii(format_count(certificate.n_components, 'dimension'))}"
-        certificate_sentence += (
-            f"no {subspace}{certificate.criterion.constraint_text} is below "
-            f"{certificate.lower_bound:.6g} (gap {certificate.gap:.1e}, {work})."
-        )
-        if certificate.status == "unresolved":
-            certificate_sentence += (
-                f" The resolution of double precision, {certificate.resolution:.1e}, exceeds the "
-                f"tolerance of {certificate.absolute_tol:.1e}."
-            )
-    else:
-        certificate_sentence += f"no bound is known ({work})."
-    if certificate.constraint_violation > certificate.absolute_tol:
-        excess = f"{certificate.constraint_violation:.1e} more than the criterion allows"
-        status += f" The groups' errors differ by {excess}."
-    if certificate.theorem_3_2_holds is False:
-        status += (
-            " The condition of Theorem 3.2 of Vu et al. (2022) does not hold, so their equation "
-            "(6) may underestimate the worst case. The worst case itself was minimized here."
-        )
     # The status starts a line, so it is never broken across lines and can be colored.
     role: TextRole = "proven" if certificate.status == "optimal" else "unproven"
     colored_status = painter_for(sys.stdout)(status_word, role)
-    first, *others = wrap_text(status, output_width(sys.stdout))
+    first, *others = wrap_text(_status_sentences(certificate, status_word), width)
     first = first.replace(status_word, colored_status, 1)
-    return "\n".join([*wrap_text(certificate_sentence, output_width(sys.stdout)), first, *others])
+    return "\n".join([*wrap_text(_bound_sentences(certificate), width), first, *others])
+
+
+def _describe_criterion(certificate: "Certificate") -> str:
+    """Return the criterion of a fit with its restriction and parameters."""
+    text = readable_name(certificate.criterion.name)
+    if certificate.steps:  # one per component of a nested fit
+        text = f"nested {text}"
+    if certificate.restriction_text is not None:
+        text += f" with {printable(certificate.restriction_text)}"
+    parameters = printable(
+        format_parameters(reported_parameters(certificate.criterion, certificate.groups))
+    )
+    if parameters:
+        text += f" ({parameters})"
+    return text
+
+
+def _bound_sentences(certificate: "Certificate") -> str:
+    """Return sentences on the objective, its lower bound and the gap between both."""
+    work = to_ascii(format_count(certificate.n_eigenproblems, "eigenproblem"))
+    criterion = _describe_criterion(certificate)
+    sentence = f"Certificate: {criterion} is {certificate.objective:.6g}; "
+    if not math.isfinite(certificate.lower_bound):
+        return f"{sentence}no bound is known ({work})."
+    dimensions = to_ascii(format_count(certificate.n_components, "dimension"))
+    sentence += (
+        f"no subspace of {dimensions}{certificate.criterion.constraint_text} is below "
+        f"{certificate.lower_bound:.6g} (gap {certificate.gap:.1e}, {work})."
+    )
+    if certificate.status == "unresolved":
+        sentence += (
+            f" The resolution of double precision, {certificate.resolution:.1e}, exceeds the "
+            f"tolerance of {certificate.absolute_tol:.1e}."
+        )
+    return sentence
+
+
+def _status_sentences(certificate: "Certificate", status_word: str) -> str:
+    """Return sentences on the status of a fit, and on conditions that it does not satisfy."""
+    text = f"Status: {status_word}: {in_command_terms(certificate.message)}."
+    if certificate.constraint_violation > certificate.absolute_tol:
+        excess = f"{certificate.constraint_violation:.1e} more than the criterion allows"
+        text += f" The groups' errors differ by {excess}."
+    if certificate.theorem_3_2_holds is False:
+        text += (
+            " The condition of Theorem 3.2 of Vu et al. (2022) does not hold, so their equation "
+            "(6) may underestimate the worst case. The worst case itself was minimized here."
+        )
+    return text
 
 
 def by_dimension_record(result: "Audit") -> dict[str, object]:

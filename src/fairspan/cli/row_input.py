@@ -143,7 +143,7 @@ def open_row_source(
     for column, _ in columns.bins:
         _check_can_be_binned(rows, column)
     if columns.numeric_only or columns.one_hot:
-        rows = _with_text_handled(rows, one_hot=columns.one_hot)
+        rows = _encode_or_exclude_text(rows, one_hot=columns.one_hot)
     # Group that rows without one are assigned to, by group column.
     missing_labels: dict[str, str] = {}
     if cells.missing_group not in (None, "drop"):
@@ -219,7 +219,7 @@ def external_rows(source: ExternalObject) -> RowSource:
     return rows
 
 
-def _with_text_handled(rows: FileRows, *, one_hot: bool) -> FileRows:
+def _encode_or_exclude_text(rows: FileRows, *, one_hot: bool) -> FileRows:
     """Return the rows with text columns one-hot encoded, or else without non-numeric columns.
 
     Columns that are excluded are named on standard error.
@@ -230,18 +230,7 @@ def _with_text_handled(rows: FileRows, *, one_hot: bool) -> FileRows:
         A text column looks like numbers with separators, which would be lost.
     """
     non_numeric = non_numeric_features(rows)
-    advice = advice_on_numbers(rows, non_numeric)
-    separated = tuple(name for name in advice if advice[name].is_separated)
-    if separated:
-        name = separated[0]
-        where, text = first_non_numeric_text(rows, name)
-        of_column = f" of {name!r}" if len(separated) > 1 else ""
-        raise InvalidInput(
-            f"{rows.location}: {_columns_contain(separated)} numbers with separators, such as "
-            f"{quoted_cell(text)} in {where}{of_column}",
-            _ALLOWED_FEATURES,
-            f"{command_advice(advice[name])}; or exclude these columns with --exclude",
-        )
+    _check_no_separators(rows, non_numeric)
     if one_hot:
         return one_hot_encode_text(rows)
     if not non_numeric:
@@ -249,6 +238,28 @@ def _with_text_handled(rows: FileRows, *, one_hot: bool) -> FileRows:
     remaining = drop_features(rows, non_numeric)
     click.echo(f"fairspan: --numeric-only leaves out {format_list(non_numeric)}.", err=True)
     return remaining
+
+
+def _check_no_separators(rows: FileRows, non_numeric: tuple[str, ...]) -> None:
+    """Check that no column of text looks like numbers with separators, such as "1,234".
+
+    Raises
+    ------
+    InvalidInput
+    """
+    advice = advice_on_numbers(rows, non_numeric)
+    separated = tuple(name for name in advice if advice[name].is_separated)
+    if not separated:
+        return
+    name = separated[0]
+    where, text = first_non_numeric_text(rows, name)
+    of_column = f" of {name!r}" if len(separated) > 1 else ""
+    raise InvalidInput(
+        f"{rows.location}: {_columns_contain(separated)} numbers with separators, such as "
+        f"{quoted_cell(text)} in {where}{of_column}",
+        _ALLOWED_FEATURES,
+        f"{command_advice(advice[name])}; or exclude these columns with --exclude",
+    )
 
 
 def check_numeric_features(

@@ -34,15 +34,19 @@ class _Pull:
 
     Attributes
     ----------
-    measurements : tuple of float
-        Score, and the times to fit and to score in seconds.
+    score : float
+        NaN if the fit failed.
+    fit_time, score_time : float
+        In seconds.
     failure : str
         Why the fit or its score failed; empty if it did not.
     is_type_error : bool
         Whether the model received an unsupported type.
     """
 
-    measurements: tuple[float, ...]
+    score: float
+    fit_time: float
+    score_time: float
     failure: str = ""
     is_type_error: bool = False
 
@@ -293,11 +297,11 @@ class UCB1SearchCV(BaseSearchCV):  # type: ignore[misc]
                 errors[arm] = pull.failure
             if pull.is_type_error:
                 type_errors.add(arm)
-            measurements[:, arm, counts[arm]] = pull.measurements
+            measurements[:, arm, counts[arm]] = (pull.score, pull.fit_time, pull.score_time)
             counts[arm] += 1
             arms.append(arm)
         if len(errors) == len(settings):
-            raise _all_settings_failed(settings, errors, type_errors)
+            raise _all_failed_error(settings, errors, type_errors)
         scores[~np.isfinite(scores)] = np.nan
         # scikit-learn's table has one row per pull; replace it in place by one row per setting.
         results.clear()
@@ -333,13 +337,19 @@ class UCB1SearchCV(BaseSearchCV):  # type: ignore[misc]
             results = self._evaluate(evaluate_candidates, setting, split_number)
         # A model may raise anything: the failure is recorded and the search continues.
         except Exception as error:
-            measurements = (np.nan, time.perf_counter() - start, 0.0)
-            failure = f"{type(error).__name__}: {error}"
-            return _Pull(measurements, failure, isinstance(error, TypeError)), results
-        columns = [cast(FloatArray, results[f"mean_{kind}"]) for kind in _MEASUREMENTS]
-        score, *times = (float(column[-1]) for column in columns)
+            pull = _Pull(
+                score=np.nan,
+                fit_time=time.perf_counter() - start,
+                score_time=0.0,
+                failure=f"{type(error).__name__}: {error}",
+                is_type_error=isinstance(error, TypeError),
+            )
+            return pull, results
+        score, fit_time, score_time = (
+            float(cast(FloatArray, results[f"mean_{kind}"])[-1]) for kind in _MEASUREMENTS
+        )
         failure = "" if np.isfinite(score) else f"The score is {score}, not a finite number"
-        return _Pull((score, *times), failure), results
+        return _Pull(score, fit_time, score_time, failure), results
 
     def _evaluate(
         self,
@@ -399,7 +409,7 @@ class UCB1SearchCV(BaseSearchCV):  # type: ignore[misc]
         return tags
 
 
-def _all_settings_failed(
+def _all_failed_error(
     settings: list[dict[str, object]], errors: dict[int, str], type_errors: set[int]
 ) -> InvalidType | InvalidInput:
     """Error with the reason of the first setting; InvalidType if that was an error of types.

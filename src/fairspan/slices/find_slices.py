@@ -143,7 +143,7 @@ def find_slices(
     >>> X, _ = draw_rows(0)
     >>> model = fs.FairPCA(2, missing_groups="ignore").fit(X)
     >>> search = fs.find_slices(model, *draw_rows(1))
-    >>> [lossy.name for lossy in search.confirmed]
+    >>> [confirmed.name for confirmed in search.confirmed]
     ['attribute 0=yes & attribute 1=yes']
     """
     encoded = encode_rows(model, X)
@@ -331,30 +331,38 @@ def _confirm(
 ) -> dict[Conjunction, ConfirmedFigures]:
     """Test the candidates by the step-down method of Holm, and return their figures.
 
-    All candidates are tested at alpha / m. Those that are left are tested again at alpha / r, with
-    r their number, until none is confirmed.
+    All m candidates are tested at (1 - level) / m. Those that are left are tested again at
+    (1 - level) / r, with r their number, until none is confirmed.
     """
     parts = [
         ConfirmingRows(model, rows, disjoint, options)
         for disjoint in group_by_attributes(candidates).values()
     ]
-
-    def test(n_tests: int) -> dict[Conjunction, ConfirmedFigures]:
-        return {key: value for part in parts for key, value in part.figures(n_tests).items()}
-
-    figures = test(len(candidates))
+    first_figures = _test_slices(parts, len(candidates))
+    latest_figures = first_figures
     confirmed: set[Conjunction] = set()
-    latest = figures
     while True:
-        harmed = {conjunction for conjunction, result in latest.items() if result.is_harmed}
+        harmed = {candidate for candidate, tested in latest_figures.items() if tested.is_harmed}
         newly_confirmed = harmed - confirmed
         confirmed |= newly_confirmed
         n_left = len(candidates) - len(confirmed)
         if not newly_confirmed or not n_left:
             break
-        latest = test(n_left)
-    for conjunction in confirmed:
-        figures[conjunction] = figures[conjunction].with_confirmation()
+        latest_figures = _test_slices(parts, n_left)
+    # The intervals are those of the first test, which hold for all candidates.
+    return {
+        candidate: tested.with_confirmation() if candidate in confirmed else tested
+        for candidate, tested in first_figures.items()
+    }
+
+
+def _test_slices(
+    parts: Sequence[ConfirmingRows], n_tests: int
+) -> dict[Conjunction, ConfirmedFigures]:
+    """Return the figures of all slices, with levels adjusted for `n_tests` simultaneous tests."""
+    figures: dict[Conjunction, ConfirmedFigures] = {}
+    for part in parts:
+        figures |= part.figures(n_tests)
     return figures
 
 

@@ -125,7 +125,7 @@ class SliceSearch:
     @property
     def confirmed(self) -> tuple[Slice, ...]:
         """Slices whose loss is confirmed; empty if there are none."""
-        return tuple(lossy for lossy in self.slices if lossy.is_confirmed)
+        return tuple(tested for tested in self.slices if tested.is_confirmed)
 
     @property
     def conclusion(self) -> str:
@@ -140,18 +140,17 @@ class SliceSearch:
                 "half that was searched. None was tested, and none is confirmed."
             )
         verb = "was" if len(self.slices) == 1 else "were"
-        tested = (
+        sentence = (
             f"Of {searched}, {len(self.slices)} {verb} tested in the half that was not searched"
         )
         if not self.confirmed:
-            return f"{tested}. None is confirmed to lose more than it must."
-        names = join_truncated(
-            [f"'{printable(lossy.name)}'" for lossy in self.confirmed], _MAX_NAMED_SLICES
-        )
+            return f"{sentence}. None is confirmed to lose more than it must."
+        quoted_names = [f"'{printable(tested.name)}'" for tested in self.confirmed]
+        names = join_truncated(quoted_names, _MAX_NAMED_SLICES)
         if len(self.confirmed) == 1:
-            return f"{tested}. One is confirmed to lose more than it must: {names}."
+            return f"{sentence}. One is confirmed to lose more than it must: {names}."
         return (
-            f"{tested}. {len(self.confirmed)} are confirmed to lose more than they must: {names}."
+            f"{sentence}. {len(self.confirmed)} are confirmed to lose more than they must: {names}."
         )
 
     def to_records(self) -> list[dict[str, Any]]:

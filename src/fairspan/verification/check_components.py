@@ -81,19 +81,19 @@ def restrict_basis(reduction: Reduction, basis: FloatArray) -> tuple[FloatArray,
     left out; where the basis lacks a part of them, that part counts as forbidden.
     """
     axes = reduction.axes
+    if axes is None:
+        forbidden = reduction.problem.second_moments.forbidden
+        return basis, float(np.linalg.norm(forbidden.T @ basis))
     required = reduction.required
-    if axes is not None and required is not None:
-        lacking = required - basis @ (basis.T @ required)
+    missing_norm = 0.0
+    if required is not None:
+        missing_norm = float(np.linalg.norm(required - basis @ (basis.T @ required)))
         others = basis - required @ (required.T @ basis)
         vectors = np.linalg.svd(others, full_matrices=False)[0]
         basis = vectors[:, : basis.shape[1] - required.shape[1]]
-        restricted = np.asarray(axes.T @ basis)
-        outside = float(np.linalg.norm(basis - axes @ restricted))
-        return restricted, float(np.hypot(outside, np.linalg.norm(lacking)))
-    if axes is not None:
-        restricted = np.asarray(axes.T @ basis)
-        return restricted, float(np.linalg.norm(basis - axes @ restricted))
-    return basis, float(np.linalg.norm(reduction.problem.second_moments.forbidden.T @ basis))
+    restricted = np.asarray(axes.T @ basis)
+    outside_norm = float(np.linalg.norm(basis - axes @ restricted))
+    return restricted, float(np.hypot(outside_norm, missing_norm))
 
 
 def component_failures(projector: Projector, *, is_soft: bool) -> Iterator[str]:

@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 
 from fairspan.certificates.certificate import Certificate
-from fairspan.problem.reduction import deflate_reduction
+from fairspan.problem.reduction import Reduction, deflate_reduction
 from fairspan.typing import FloatArray
 from fairspan.verification.check_claims import CertificateClaims, claim_failures
 from fairspan.verification.model_evaluation import Evaluation, evaluate_reduction
@@ -83,8 +83,7 @@ def step_failures(evaluation: Evaluation, allowances: Allowances) -> Iterator[st
 
     A step is a problem with d = 1 in the orthogonal complement of the previous components. Without
     matrices its bound cannot be computed, so nothing is yielded; the verification then says that
-    bounds were not verified. The resolution of a fit without matrices is taken from the entire
-    model.
+    bounds were not verified.
     """
     family = evaluation.family
     certificate = evaluation.subspace.require_certificate()
@@ -105,27 +104,54 @@ def step_failures(evaluation: Evaluation, allowances: Allowances) -> Iterator[st
         # The component is now in the coordinates of the deflated problem, and the group weights
         # that prove a step need no change of coordinates, so the axes are dropped.
         deflated = replace(deflated, axes=None)
-        recomputed = evaluate_reduction(deflated, component, step.proof, certificate.tol)
-        tolerances = objective_tolerances(
-            deflated.problem,
-            recomputed,
-            step,
-            recomputed.resolution,
-            method_tol=0.0,  # no allowance for another method of solving
-            is_capped=allowances.is_capped,
-        )
-        claims = CertificateClaims(
-            certificate=step,
-            recomputed=recomputed,
-            tolerances=replace(
-                tolerances,
-                matrix_free_resolution=evaluation.matrix_free_resolution,
-                is_converged=allowances.is_converged,
-            ),
-            reduction=deflated,
-            basis=component,
-            eigensolvers=evaluation.eigensolvers,
-            has_row_spread=evaluation.moments.row_spread is not None,
-        )
-        for message in claim_failures(claims):
+        for message in claim_failures(
+            _claims_of_step(evaluation, allowances, step, deflated, component)
+        ):
             yield f"Component {i + 1}, in the complement of the previous ones: {message}"
+
+
+def _claims_of_step(
+    evaluation: Evaluation,
+    allowances: Allowances,
+    step: Certificate,
+    deflated: Reduction,
+    component: FloatArray,
+) -> CertificateClaims:
+    """Return the claims of a step, with the values recomputed from the data and the tolerances.
+
+    The resolution of a fit without matrices is taken from the entire model.
+
+    Parameters
+    ----------
+    evaluation : Evaluation
+        Of the entire model.
+    allowances : Allowances
+    step : Certificate
+    deflated : Reduction
+        The problem of the step.
+    component : (m, 1) array
+        In the coordinates of this problem.
+    """
+    tol = evaluation.subspace.require_certificate().tol
+    recomputed = evaluate_reduction(deflated, component, step.proof, tol)
+    tolerances = objective_tolerances(
+        deflated.problem,
+        recomputed,
+        step,
+        recomputed.resolution,
+        method_tol=0.0,  # no allowance for another method of solving
+        is_capped=allowances.is_capped,
+    )
+    return CertificateClaims(
+        certificate=step,
+        recomputed=recomputed,
+        tolerances=replace(
+            tolerances,
+            matrix_free_resolution=evaluation.matrix_free_resolution,
+            is_converged=allowances.is_converged,
+        ),
+        reduction=deflated,
+        basis=component,
+        eigensolvers=evaluation.eigensolvers,
+        has_row_spread=evaluation.moments.row_spread is not None,
+    )

@@ -103,17 +103,24 @@ def data_comparisons(
     }
     if allowances.is_converged:
         # A reason may depend on where the EM algorithm ended.
-        certificates = (certificate, *certificate.steps)
-        reasons = [_recomputed_reason(evaluation, claimed) for claimed in certificates]
-        comparisons["unresolved_reason"] = Comparison(
+        comparisons |= _reason_comparisons(evaluation, certificate)
+    return comparisons
+
+
+def _reason_comparisons(evaluation: Evaluation, certificate: Certificate) -> Comparisons:
+    """Collect why the gaps of a certificate and its nested steps are unresolved."""
+    certificates = (certificate, *certificate.steps)
+    reasons = [_recomputed_reason(evaluation, claimed) for claimed in certificates]
+    return {
+        "unresolved_reason": Comparison(
             [None if reason is None else reason.text for reason in reasons],
             [claimed.unresolved_reason for claimed in certificates],
-        )
-        comparisons["scaling_helps"] = Comparison(
+        ),
+        "scaling_helps": Comparison(
             [reason is not None and reason.scaling_helps for reason in reasons],
             [claimed.scaling_helps for claimed in certificates],
-        )
-    return comparisons
+        ),
+    }
 
 
 def _error_and_loss_tolerances(
@@ -231,8 +238,8 @@ def estimator_comparisons(
     }
     if model is subspace:
         return comparisons
-    # Copies of stored values must be equal.
-    exact: dict[str, object] = {
+    # Values by attribute. Copies of stored values must be equal.
+    values: dict[str, object] = {
         **{f"{name}_": getattr(subspace, name) for name in ("components", "mean", "scale")},
         "solution_": certificate,
         "group_errors_": certificate.errors,
@@ -241,26 +248,27 @@ def estimator_comparisons(
         "groups_": label_array(list(certificate.groups)),
         "n_components_": subspace.n_components,
     }
-    # Values by attribute, with the tolerance of numbers that are computed again.
-    expected: dict[str, tuple[object, object]] = {
-        name: (value, None) for name, value in exact.items()
-    }
+    # Tolerances of numbers that are computed again, by attribute.
+    tolerances: dict[str, object] = {}
     traces = unrestricted.second_moments.traces
     total_variance = unrestricted.total_variance
     # Each variance is compared relative to its own size, plus its rounding error.
     pooled = unrestricted.proportions @ variances_kept
-    tol = AGREEMENT_TOL * np.abs(pooled) + unrestricted.proportions @ rounding
-    expected["explained_variance_"] = (pooled, tol)
+    pooled_tol = AGREEMENT_TOL * np.abs(pooled) + unrestricted.proportions @ rounding
+    values["explained_variance_"] = pooled
+    tolerances["explained_variance_"] = pooled_tol
     # Ratios to a variance of zero are undefined, and not compared.
     if (traces > 0).all():
         ratios = variances_kept / traces[:, None]
         ratio_tol = AGREEMENT_TOL * np.abs(ratios) + rounding / traces[:, None]
-        expected["explained_variance_ratio_"] = (pooled / total_variance, tol / total_variance)
-        expected["group_explained_variance_ratio_"] = (ratios, ratio_tol)
-    for name, (value, value_tol) in expected.items():
+        values["explained_variance_ratio_"] = pooled / total_variance
+        tolerances["explained_variance_ratio_"] = pooled_tol / total_variance
+        values["group_explained_variance_ratio_"] = ratios
+        tolerances["group_explained_variance_ratio_"] = ratio_tol
+    for name, value in values.items():
         # An attribute that the model lacks cannot have been modified.
         claimed = getattr(model, name, value)
-        comparisons[name] = Comparison(value, claimed, value_tol)
+        comparisons[name] = Comparison(value, claimed, tolerances.get(name))
     return comparisons
 
 

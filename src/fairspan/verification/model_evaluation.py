@@ -135,37 +135,47 @@ class Evaluation:
         problem = self.unrestricted
         criterion = problem.criterion
         errors = self.errors
-        second_moments = problem.second_moments
-        budget = problem.rounding
         tol = 0.0
         if self.eigensolvers & {Eigensolver.THIN, Eigensolver.MATRIX_FREE}:
-            row_rounding = _ROW_ROUNDING_FACTOR * budget.variance_rounding(second_moments)
-            tol = criterion.rounding_bound(row_rounding, errors, problem)
+            variance_rounding = problem.rounding.variance_rounding(problem.second_moments)
+            tol = criterion.rounding_bound(
+                _ROW_ROUNDING_FACTOR * variance_rounding, errors, problem
+            )
             # A bound from supporting lines (robust error gap) is a minimum over a polygon, computed
             # up to this tolerance.
             tol += POLYGON_TOL * abs(self.recomputed.objective)
         if Eigensolver.THIN in self.eigensolvers:
-            # Row coordinates are not quite orthonormal, by `orthogonality_defect`, and directions
-            # forbidden by a restriction are rotated as much. Both may be as large as a fit accepts
-            # in its coordinates, or as in those used here. A restricted problem has a parent.
-            is_restricted = self.reduction.problem.embedding.parent is not None
-            row_budget = replace(
-                budget,
-                orthogonality_defect=MAX_ORTHOGONALITY_DEFECT,
-                forbidden_rotation=MAX_ORTHOGONALITY_DEFECT if is_restricted else 0.0,
-            )
-            coordinate_rounding = np.maximum(
-                row_budget.coordinate_rounding(second_moments, errors),
-                budget.coordinate_rounding(second_moments, errors),
-            )
-            # Criteria that depend on the groups' variances also use the rounding of these.
-            row_problem = replace(problem, rounding=row_budget)
-            tol += criterion.rounding_bound(
-                _ROW_ROUNDING_FACTOR * coordinate_rounding, errors, row_problem
-            )
+            tol += self._row_coordinate_tol()
         if criterion.uses_excess_loss:
             tol += criterion.rounding_bound(self.optima_tol, errors, problem)
         return float(tol)
+
+    def _row_coordinate_tol(self) -> float:
+        """Bound on the difference of the objective that inexact row coordinates make.
+
+        Row coordinates are not quite orthonormal, by `orthogonality_defect`, and directions
+        forbidden by a restriction are rotated as much. Both may be as large as a fit accepts in its
+        coordinates, or as in those used here.
+        """
+        problem = self.unrestricted
+        budget = problem.rounding
+        second_moments = problem.second_moments
+        # A restricted problem has a parent.
+        is_restricted = self.reduction.problem.embedding.parent is not None
+        row_budget = replace(
+            budget,
+            orthogonality_defect=MAX_ORTHOGONALITY_DEFECT,
+            forbidden_rotation=MAX_ORTHOGONALITY_DEFECT if is_restricted else 0.0,
+        )
+        coordinate_rounding = np.maximum(
+            row_budget.coordinate_rounding(second_moments, self.errors),
+            budget.coordinate_rounding(second_moments, self.errors),
+        )
+        # Criteria that depend on the groups' variances also use the rounding of these.
+        row_problem = replace(problem, rounding=row_budget)
+        return problem.criterion.rounding_bound(
+            _ROW_ROUNDING_FACTOR * coordinate_rounding, self.errors, row_problem
+        )
 
     @cached_property
     def matrix_free_resolution(self) -> float:

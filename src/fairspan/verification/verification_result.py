@@ -51,4 +51,6 @@ class Verification:
 
 def failed_verification(message: str) -> Verification:
     """Failed verification with a message."""
-    return Verification(False, np.nan, -np.inf, np.nan, (message,))
+    return Verification(
+        holds=False, objective=np.nan, lower_bound=-np.inf, gap=np.nan, messages=(message,)
+    )
