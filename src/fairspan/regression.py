@@ -551,16 +551,9 @@ def _fit_moments(
     basis = design.basis
     second_moments = moments.second_moments("global")
     covariance = np.tensordot(moments.proportions, second_moments, axes=1)
-    feature_covariance = covariance[np.ix_(design.predictors, design.predictors)]
     mean = moments.mean[design.predictors]
     target_mean = float(moments.mean[design.position])
-    # factor.T @ factor is the inverse of the covariance of the coordinates.
-    factor = inverse_factor(
-        basis.T @ feature_covariance @ basis,
-        deviation_bounds=np.abs(basis).T @ moments.standard_deviations[design.predictors],
-        mean_bounds=np.abs(basis).T @ np.abs(mean),
-        names=design.coordinate_names,
-    )
+    factor = _inverse_covariance_factor(moments, design, covariance)
     degrees_of_freedom = _residual_degrees_of_freedom(moments, len(design.coordinate_names))
     target_covariances = covariance[design.predictors, design.position]
     component_coefficients = factor.T @ (factor @ (basis.T @ target_covariances))
@@ -570,20 +563,9 @@ def _fit_moments(
     # Rounding may make the error of a perfect fit slightly negative.
     errors = np.maximum(second_moments @ residual @ residual, 0.0)
     mean_error = float(moments.proportions @ errors)
-    # Covariance of the coordinates' coefficients and of the prediction at the mean, up to the
-    # residual variance. They are uncorrelated if it is the same for all groups.
-    component_covariance = block_diag(factor.T @ factor, 1.0)
-    if variance == "by_group":
-        component_covariance = _group_variance_covariance(
-            moments,
-            basis.T @ second_moments[:, design.predictors][:, :, design.predictors] @ basis,
-            (moments.means[:, design.predictors] - mean) @ basis,
-            component_covariance,
-            errors,
-        )
-    else:
-        # sigma^2 (X'WX)^-1: both factors are in proportion to the total weight, which cancels.
-        component_covariance *= mean_error / degrees_of_freedom
+    component_covariance = _component_covariance(
+        moments, design, second_moments, factor, errors, degrees_of_freedom, variance
+    )
     least_squares_fit = LeastSquares(
         target=target,
         feature_names=design.feature_names,
@@ -603,6 +585,64 @@ def _fit_moments(
         # Computed from the mean of the rows: the intercept of the features may be far from both.
         component_intercept=target_mean - float(coefficients @ (mean - design.subspace_mean)),
         component_covariance=component_covariance[:-1, :-1],
+    )
+
+
+def _inverse_covariance_factor(
+    moments: GroupMoments, design: _Design, covariance: FloatArray
+) -> FloatArray:
+    """Return F, (q, q), such that F'F is the inverse of the covariance of the coordinates.
+
+    `covariance` is that of all columns over all rows, (p, p).
+    """
+    basis = design.basis
+    predictors = design.predictors
+    return inverse_factor(
+        basis.T @ covariance[np.ix_(predictors, predictors)] @ basis,
+        deviation_bounds=np.abs(basis).T @ moments.standard_deviations[predictors],
+        mean_bounds=np.abs(basis).T @ np.abs(moments.mean[predictors]),
+        names=design.coordinate_names,
+    )
+
+
+def _component_covariance(
+    moments: GroupMoments,
+    design: _Design,
+    second_moments: FloatArray,
+    factor: FloatArray,
+    errors: FloatArray,
+    degrees_of_freedom: int,
+    variance: str,
+) -> FloatArray:
+    """Covariance of the coordinates' coefficients and the prediction at the mean, (q + 1, q + 1).
+
+    Parameters
+    ----------
+    moments : GroupMoments
+    design : _Design
+    second_moments : (k, p, p) array
+        Of the groups, about the mean of all rows.
+    factor : (q, q) array
+        See :func:`_inverse_covariance_factor`.
+    errors : (k,) array
+        Mean squared residual of each group.
+    degrees_of_freedom : int
+    variance : {"pooled", "by_group"}
+    """
+    # Up to the residual variance. Both are uncorrelated if it is the same for all groups.
+    relative_covariance = block_diag(factor.T @ factor, 1.0)
+    if variance != "by_group":
+        # sigma^2 (X'WX)^-1: both factors are in proportion to the total weight, which cancels.
+        mean_error = float(moments.proportions @ errors)
+        return np.asarray(relative_covariance * (mean_error / degrees_of_freedom))
+    basis = design.basis
+    predictors = design.predictors
+    return _group_variance_covariance(
+        moments,
+        basis.T @ second_moments[:, predictors][:, :, predictors] @ basis,
+        (moments.means[:, predictors] - moments.mean[predictors]) @ basis,
+        relative_covariance,
+        errors,
     )
 
 

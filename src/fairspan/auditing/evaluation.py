@@ -20,8 +20,8 @@ from fairspan.auditing.feature_errors import ModelByFold
 from fairspan.auditing.fold_statistics import (
     FirstPass,
     FoldedRows,
-    cross_fit_again,
     cross_fit_rows,
+    cross_fit_with_new_folds,
     error_statistics,
     read_moments,
 )
@@ -210,7 +210,7 @@ def cross_fit_repeatedly(
     if not len(unstable_models):
         return RepeatedCrossFit(first)
     indices = unstable_models.tolist()
-    further = cross_fit_again(
+    further = cross_fit_with_new_folds(
         replace(folded_rows, models=[folded_rows.models[i] for i in indices]),
         [model_errors[i] for i in indices],
     )

@@ -326,7 +326,9 @@ def cross_fit_rows(
     return CrossFitRun(fit, statistics)
 
 
-def cross_fit_again(folded: FoldedRows, model_errors: Sequence[GroupErrors]) -> list[CrossFitRun]:
+def cross_fit_with_new_folds(
+    folded_rows: FoldedRows, model_errors: Sequence[GroupErrors]
+) -> list[CrossFitRun]:
     """Cross-fit models under four further fold assignments, for the groups' best errors.
 
     Models are not refitted, and the rows are evaluated from their moments. There are none for rows
@@ -334,22 +336,23 @@ def cross_fit_again(folded: FoldedRows, model_errors: Sequence[GroupErrors]) -> 
 
     Parameters
     ----------
-    folded : FoldedRows
+    folded_rows : FoldedRows
         The rows under the first assignment, with the models whose best errors depend on it.
     model_errors : sequence of GroupErrors
         Errors of each of these models on all rows.
     """
     runs: list[CrossFitRun] = []
-    if isinstance(folded.fold_moments, EMFoldMoments):
+    if isinstance(folded_rows.fold_moments, EMFoldMoments):
         return runs
     errors = [errors.errors for errors in model_errors]
     no_refits = [False] * len(errors)
+    reassigned = folded_rows
     for _ in range(_N_EXTRA_ASSIGNMENTS):
-        folded = folded.with_new_folds()
-        moments = folded.fold_moments
+        reassigned = reassigned.with_new_folds()
+        moments = reassigned.fold_moments
         if not isinstance(moments, DenseFoldMoments):
             break
-        fit = cross_fit(folded.models, errors, no_refits, moments, folded.folds.n_folds)
+        fit = cross_fit(reassigned.models, errors, no_refits, moments, reassigned.folds.n_folds)
         statistics = block_statistics(fit, moments.total.labels, moments.by_fold)
         runs.append(CrossFitRun(fit, statistics))
     return runs

@@ -27,6 +27,7 @@ from fairspan.moments.compute import Moments
 from fairspan.problem.criteria.error_gap import RobustErrorGap
 from fairspan.rows.aggregation import Rows
 from fairspan.rows.labels import Label
+from fairspan.typing import BoolArray
 
 
 def no_estimates(moments: Moments) -> ModelEstimates:
@@ -87,26 +88,8 @@ def model_result(
             intervals,
             options.level,
         )
-    # Nothing is known of an in-sample model on new rows without refits.
-    is_estimated = np.array([group.is_estimated for group in estimates.groups])
-    has_refits = by_fold is not None and len(by_fold.refits) > 0
-    if observed.status.in_sample and not has_refits:
-        is_estimated[:] = False
     return ModelResult(
-        description=ModelDescription(
-            name=model.name,
-            n_components=model.subspace.dimension,
-            center=model.subspace.center,
-            is_scaled=model.subspace.is_scaled,
-            is_pca=model.is_pca,
-            in_sample=observed.status.in_sample,
-            baseline=model.baseline,
-            training_groups=model.training_groups,
-            is_nested=model.subspace.is_nested,
-            in_sample_inferred=observed.status.inferred,
-            favors_equal_errors=model.favors_equal_errors,
-            problem=_problem_of(model),
-        ),
+        description=_describe_model(observed),
         groups=_group_results(errors, moments, intervals, estimates, drift),
         disparity=DisparityEstimates(
             observed=intervals.disparity,
@@ -121,8 +104,41 @@ def model_result(
         worst_case_errors=_worst_case_errors(model, moments),
         refit_bound=bound,
         rank_bound=summarize_rank_bound(model, moments, errors, rows),
-        feature_errors=compute_feature_errors(model, moments, is_estimated, by_fold),
+        feature_errors=compute_feature_errors(
+            model, moments, _has_feature_estimates(observed, estimates, by_fold), by_fold
+        ),
     )
+
+
+def _describe_model(observed: ObservedModel) -> ModelDescription:
+    model = observed.model
+    return ModelDescription(
+        name=model.name,
+        n_components=model.subspace.dimension,
+        center=model.subspace.center,
+        is_scaled=model.subspace.is_scaled,
+        is_pca=model.is_pca,
+        in_sample=observed.status.in_sample,
+        baseline=model.baseline,
+        training_groups=model.training_groups,
+        is_nested=model.subspace.is_nested,
+        in_sample_inferred=observed.status.inferred,
+        favors_equal_errors=model.favors_equal_errors,
+        problem=_problem_of(model),
+    )
+
+
+def _has_feature_estimates(
+    observed: ObservedModel, estimates: ModelEstimates, by_fold: ModelByFold | None
+) -> BoolArray:
+    """Whether errors by feature on new rows are estimated, for each group, (k,).
+
+    Nothing is known of an in-sample model on new rows without refits.
+    """
+    has_refits = by_fold is not None and len(by_fold.refits) > 0
+    if observed.status.in_sample and not has_refits:
+        return np.zeros(len(estimates.groups), dtype=bool)
+    return np.array([group.is_estimated for group in estimates.groups], dtype=bool)
 
 
 def _observed_pair(errors: GroupErrors) -> tuple[Label, Label]:

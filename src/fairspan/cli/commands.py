@@ -131,15 +131,9 @@ def audit(
         require_models(models, read_options, test_path)
     model_options.check_combinations(fit_options)
     audit_options.require_folds(by_dimension=by_dimension)
-    usage_error_if(
-        as_json and is_on_command_line("audit_format") and audit_format != "json",
-        f"--json cannot be combined with --format {audit_format}.",
+    _check_output_options(
+        audit_format, as_json=as_json, by_dimension=by_dimension, has_conditions=bool(fail_on)
     )
-    usage_error_if(
-        by_dimension and audit_format == "markdown",
-        "--by-dimension cannot be combined with --format markdown.",
-    )
-    usage_error_if(by_dimension and fail_on, "--by-dimension cannot be combined with --fail-on.")
     conditions = gate.parse_fail_on(
         fail_on,
         has_folds=bool(audit_options.folds),
@@ -178,6 +172,23 @@ def audit(
             text += f"\n\n{next_command}"
     printed_results.print_results(result.to_dict(), text, as_json=as_json)
     gate.exit_on_failures(failures)
+
+
+def _check_output_options(
+    audit_format: str, *, as_json: bool, by_dimension: bool, has_conditions: bool
+) -> None:
+    """Raise a usage error if options of the output of an audit exclude each other."""
+    usage_error_if(
+        as_json and is_on_command_line("audit_format") and audit_format != "json",
+        f"--json cannot be combined with --format {audit_format}.",
+    )
+    usage_error_if(
+        by_dimension and audit_format == "markdown",
+        "--by-dimension cannot be combined with --format markdown.",
+    )
+    usage_error_if(
+        by_dimension and has_conditions, "--by-dimension cannot be combined with --fail-on."
+    )
 
 
 def _audit_models(

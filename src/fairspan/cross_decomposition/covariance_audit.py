@@ -276,10 +276,15 @@ class AuditLevels:
     materiality: float
 
     def __post_init__(self) -> None:
-        for name, value in (("level", self.level), ("materiality", self.materiality)):
+        for name, value, default in (
+            ("level", self.level, DEFAULT_LEVEL),
+            ("materiality", self.materiality, _DEFAULT_MATERIALITY),
+        ):
             if not 0 < value < 1:
                 raise InvalidParameter(
-                    f"{name} is {value!r}", "Allowed: a number between 0 and 1", "Choose one"
+                    f"{name} is {value!r}",
+                    "Allowed: a number above 0 and below 1",
+                    f"Use the default, {default}",
                 )
 
 

@@ -178,12 +178,14 @@ def _frame_failures(
     allowed = _ROUNDING_FACTOR * (SUM_ROUNDING * deviations + EPS * np.abs(mean))
     if (np.abs(model_mean - mean) > allowed).any():
         yield "The means of the model are not those of the data."
-    scales = (pair.x.scale, pair.y.scale)
-    if scales[0] is None or scales[1] is None or posed.feature_scale is None:
-        if not (scales[0] is scales[1] is posed.feature_scale):
-            yield "Only one of the two tables of the model is scaled."
+    x_scale = pair.x.scale
+    y_scale = pair.y.scale
+    if x_scale is None or y_scale is None or posed.feature_scale is None:
+        is_scaled = [scale is not None for scale in (x_scale, y_scale, posed.feature_scale)]
+        if any(is_scaled):
+            yield "The model does not scale both tables, or neither, as its settings say."
         return
-    model_scale = np.concatenate([scales[0], scales[1]])
+    model_scale = np.concatenate([x_scale, y_scale])
     if (np.abs(model_scale / posed.feature_scale - 1) > _ROUNDING_FACTOR * SUM_ROUNDING).any():
         yield "The scales of the model are not those of the data."
 

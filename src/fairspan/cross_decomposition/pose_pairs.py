@@ -23,6 +23,7 @@ from fairspan.linalg.complement import OrthogonalComplement
 from fairspan.linalg.rounding import EPS, ZERO_EIGENVALUE
 from fairspan.moments.base_moments import Center, check_center
 from fairspan.moments.group_moments import GroupMoments
+from fairspan.moments.second_moments import DenseSecondMoments
 from fairspan.parameters import check_bool, check_choice, check_number
 from fairspan.problem.feature_scale import compute_feature_scale
 from fairspan.problem.restrictions.restriction import Restriction, differences_of
@@ -186,25 +187,18 @@ def pose_pairs(
         feature_scale = compute_feature_scale(moments)
     scaled = moments.in_units(feature_scale)
     n_features = moments.n_features - n_targets
-    second_moments = scaled.second_moments_about(scaled.center_point(settings.center))
-    matrices = second_moments.matrices
-    spread = second_moments.column_rms
     x_part = slice(0, n_features)
     y_part = slice(n_features, None)
-    rounding = cross_rounding(spread[:, x_part], spread[:, y_part])
-    if second_moments.uncertainty is not None:
-        # Moments that were fitted to incomplete rows are inexact themselves.
-        rounding = rounding + second_moments.uncertainty.absolute
-    covariances = CrossCovariances(
-        np.ascontiguousarray(matrices[:, x_part, y_part]), rounding, moments.proportions
-    )
+    second_moments = scaled.second_moments_about(scaled.center_point(settings.center))
+    covariances = _cross_covariances(second_moments, moments.proportions, x_part, y_part)
     covariances.check_has_covariance()
     x_axes = np.eye(n_features)
     y_axes = np.eye(n_targets)
     if settings.method == "cca":
-        pooled = np.tensordot(moments.proportions, matrices, axes=1)
+        pooled = np.tensordot(moments.proportions, second_moments.matrices, axes=1)
         x_whitener = _whitener(pooled[x_part, x_part], "X", settings.regularization)
         y_whitener = _whitener(pooled[y_part, y_part], "Y", settings.regularization)
+        spread = second_moments.column_rms
         covariances = _whitened(
             covariances, x_whitener, y_whitener, spread[:, x_part], spread[:, y_part]
         )
@@ -223,6 +217,28 @@ def pose_pairs(
     _check_n_components(settings, posed.problem.covariances.shape)
     settings.criterion.check_problem(posed.problem)
     return posed
+
+
+def _cross_covariances(
+    second_moments: DenseSecondMoments, proportions: FloatArray, x_part: slice, y_part: slice
+) -> CrossCovariances:
+    """Return the groups' covariances of the columns of X with those of Y, and their rounding.
+
+    Parameters
+    ----------
+    second_moments : DenseSecondMoments
+        Of the joined table.
+    proportions : (k,) array
+    x_part, y_part : slice
+        Positions of the columns of each table in the joined one.
+    """
+    spread = second_moments.column_rms
+    rounding = cross_rounding(spread[:, x_part], spread[:, y_part])
+    if second_moments.uncertainty is not None:
+        # Moments that were fitted to incomplete rows are inexact themselves.
+        rounding = rounding + second_moments.uncertainty.absolute
+    matrices = np.ascontiguousarray(second_moments.matrices[:, x_part, y_part])
+    return CrossCovariances(matrices, rounding, proportions)
 
 
 def _restrict(posed: PosedPairs, settings: PairedSettings, scaled: GroupMoments) -> PosedPairs:

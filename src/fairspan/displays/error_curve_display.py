@@ -413,16 +413,18 @@ class ErrorCurveDisplay(BaseDisplay):
         The line connects the dimensions for which `is_connected`, of shape (number of dimensions,),
         is true; a dotted line shows the observed values at all of them, if requested.
         """
-        records = self.records_of(model, g)
+        all_records = self.records_of(model, g)
         if self.show_observed:
-            all_d = values_of(records, "n_components")
-            observed = plotted_values(records, self._observed_quantity, self.unit)
+            all_d = values_of(all_records, "n_components")
+            observed = plotted_values(all_records, self._observed_quantity, self.unit)
             axes.plot(all_d, observed, color=style.color, zorder=1.8, **_OBSERVED_LINE)
         records = [
-            record for record, is_plotted in zip(records, is_connected, strict=True) if is_plotted
+            record
+            for record, is_plotted in zip(all_records, is_connected, strict=True)
+            if is_plotted
         ]
         d = self._drawn_places(records, style)
-        values, low, high = (self._plotted(records, suffix) for suffix in ("", "_low", "_high"))
+        values = self._plotted(records)
         marker_style: dict[str, Any] = {
             "marker": "" if style is BEST_STYLE else style.marker,
             "markersize": 5.5 if len(d) <= _MAX_LARGE_MARKERS else 4,
@@ -452,6 +454,19 @@ class ErrorCurveDisplay(BaseDisplay):
                 zorder=3.5,
                 **marker_style,
             )
+        self._draw_intervals(axes, records, style, is_inconclusive)
+
+    def _draw_intervals(
+        self,
+        axes: Axes,
+        records: Sequence[Record],
+        style: SeriesStyle,
+        is_inconclusive: BoolArray,
+    ) -> None:
+        """Draw the intervals of the records of one model and group: a band, or a single bar."""
+        d = self._drawn_places(records, style)
+        low = self._plotted(records, "_low")
+        high = self._plotted(records, "_high")
         has_interval = ~np.isnan(low)
         if has_interval.sum() == 1:  # a band over a single dimension would be invisible
             color = MUTED if is_inconclusive[has_interval].any() else style.color

@@ -94,20 +94,7 @@ class ReportCurves:
                 "main_step": self.main_step,
                 "pca_step": self.pca_step,
                 "features": [features[i] for i in self.features],
-                "steps": [
-                    {
-                        "label": step.label,
-                        "n_components": step.n_components,
-                        "weights": None if step.weights is None else step.weights.tolist(),
-                        "observed_errors": step.errors.tolist(),
-                        "observed_losses": step.losses.tolist(),
-                        "observed_variance_kept": step.variance_kept.tolist(),
-                        "observed_total_error": step.total_error,
-                        "components": step.loadings.tolist(),
-                        "observed_variances": step.variances.tolist(),
-                    }
-                    for step in self.steps
-                ],
+                "steps": [step.to_dict() for step in self.steps],
             },
         }
 

@@ -18,7 +18,7 @@ from fairspan.pareto import Frontier
 from fairspan.problem.problem import Problem
 from fairspan.report.dimensions import DimensionResult, clip_negligible
 from fairspan.report.fitted_criterion import FittedCriterion
-from fairspan.typing import FloatArray
+from fairspan.typing import FloatArray, Record
 
 # Number of slider steps; all of them are stored in the page.
 MAX_STEPS = 40
@@ -133,6 +133,20 @@ class SliderStep:
             loadings=shown[:, features].round(_LOADING_DECIMALS) + 0.0,
             variances=problem.proportions @ captured,
         )
+
+    def to_dict(self) -> Record:
+        """Return JSON-serializable values."""
+        return {
+            "label": self.label,
+            "n_components": self.n_components,
+            "weights": None if self.weights is None else self.weights.tolist(),
+            "observed_errors": self.errors.tolist(),
+            "observed_losses": self.losses.tolist(),
+            "observed_variance_kept": self.variance_kept.tolist(),
+            "observed_total_error": self.total_error,
+            "components": self.loadings.tolist(),
+            "observed_variances": self.variances.tolist(),
+        }
 
 
 class SliderPath(NamedTuple):

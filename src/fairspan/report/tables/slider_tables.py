@@ -80,7 +80,7 @@ def step_texts(report: Report) -> list[StepTexts]:
     """
     steps = report.curves.steps
     variance_decimals = common_decimals(float(x) for step in steps for x in step.variances)
-    variance = report.pca.total_variance
+    total_variance = report.pca.total_variance
     return [
         StepTexts(
             errors=_format_shares(step.errors, report),
@@ -88,7 +88,7 @@ def step_texts(report: Report) -> list[StepTexts]:
             variance_kept=[
                 format_share(share) for share in replace_nan_by_none(step.variance_kept)
             ],
-            total_error=format_share(share_of(step.total_error, variance)),
+            total_error=format_share(share_of(step.total_error, total_variance)),
             variances=[format_number(variance, variance_decimals) for variance in step.variances],
         )
         for step in steps
