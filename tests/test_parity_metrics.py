@@ -5,6 +5,9 @@ import warnings
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn.base import clone
+from sklearn.linear_model import LogisticRegression
+from sklearn.svm import LinearSVC
 
 import real_data
 from case_selection import mark_most_long
@@ -482,6 +485,27 @@ def test_bad_settings(setting, kind):
 def test_bad_predictions(predict, kind, message):
     with pytest.raises(kind, match=message):
         metrics.prediction_bias(predict, np.ones((4, 2)), GROUPS, "a")
+
+
+@pytest.mark.parametrize(
+    ("classifier", "is_fitted", "pos_label", "kind", "message"),
+    [
+        (LogisticRegression(), True, "x", InvalidInput, "'x', which is no class"),
+        (LinearSVC(), True, "a", InvalidType, "predict_proba"),
+        (LogisticRegression(), False, "a", InvalidType, "not fitted"),
+    ],
+    ids=["unknown label", "no probabilities", "not fitted"],
+)
+def test_classifiers_without_the_probability_are_refused(
+    classifier, is_fitted, pos_label, kind, message
+):
+    model = clone(classifier)
+    if is_fitted:
+        model.fit(np.eye(4), list("abab"))
+    with pytest.raises(kind, match=message):
+        metrics.prediction_bias(
+            model, np.eye(4), GROUPS, "a", pos_label=pos_label, probabilities=True
+        )
 
 
 def test_huge_weights_and_many_resamples_are_no_trouble():

@@ -8,7 +8,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from fairspan import FairPCA, GroupMoments, MinimaxError, audit
-from fairspan.errors import IncompatibleParameters
+from fairspan.errors import IncompatibleParameters, InvalidInput
 from fairspan.extending import LinearDecoder
 from fairspan.metrics import rank_bound, reconstruction_error
 
@@ -108,6 +108,15 @@ def test_other_decoders_and_centers_are_refused(digits):
     by_group = FairPCA(3, center="group").fit(X, sensitive_features=groups)
     with pytest.raises(IncompatibleParameters, match="mean of each group"):
         rank_bound(by_group, X, groups)
+
+
+def test_shares_of_a_group_without_variance_are_refused():
+    X = np.vstack([np.random.default_rng(0).normal(size=(20, 3)), np.zeros((5, 3))])
+    groups = ["many"] * 20 + ["constant"] * 5
+    model = FairPCA(2, center="none").fit(X, sensitive_features=groups)
+    with pytest.raises(InvalidInput, match=r"'constant' do not vary.*Use relative=False"):
+        rank_bound(model, X, groups, relative=True)
+    assert rank_bound(model, X, groups, relative=False).errors.min() == 0.0
 
 
 def test_decoders_that_are_linear_at_random_codes_only_are_refused():

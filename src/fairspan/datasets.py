@@ -266,7 +266,7 @@ def fetch_default_credit(
     for number, name in enumerate(_CREDIT_NAMES, start=1):
         if f"x{number}" in columns:
             columns[name.lower()] = RawColumn(name, columns.pop(f"x{number}").values)
-    group_formatters: Mapping[str, Callable[[float], str]] = {
+    group_formatters: Mapping[str, Callable[[float | str], str]] = {
         "education": lambda code: "higher" if code in (1, 2) else "lower",
         "sex": lambda code: "male" if code == 1 else "female",
     }
@@ -343,7 +343,7 @@ def fetch_compas(
         if name.replace("_", "") == "twoyearrecid":
             label = name
             break
-    group_formatters: Mapping[str, Callable[[float], str]] = {
+    group_formatters: Mapping[str, Callable[[float | str], str]] = {
         "race": str,
         "sex": lambda code: str(code) if isinstance(code, str) else f"sex {code:.0f}",
     }
@@ -498,7 +498,7 @@ def _make_dataset(
     columns: dict[str, RawColumn],
     source: str,
     group: str,
-    group_formatters: Mapping[str, Callable[[float], str]],
+    group_formatters: Mapping[str, Callable[[float | str], str]],
     label: str,
 ) -> Dataset:
     """Make a data set from columns, of which group and label are taken out and others encoded.
@@ -545,7 +545,10 @@ def _make_dataset(
 
 
 def _pop_groups(
-    columns: dict[str, RawColumn], source: str, group: str, format_group: Callable[[float], str]
+    columns: dict[str, RawColumn],
+    source: str,
+    group: str,
+    format_group: Callable[[float | str], str],
 ) -> npt.NDArray[np.str_]:
     """Remove the group column, or its one-hot columns GROUP_VALUE, and return the groups.
 

@@ -3,7 +3,7 @@
 import math
 import numbers
 from dataclasses import Field, fields, is_dataclass
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar, Protocol, TypeGuard
 
 from fairspan.errors import InvalidParameter, InvalidType
 
@@ -12,6 +12,30 @@ class DataclassInstance(Protocol):
     """Instance of a dataclass."""
 
     __dataclass_fields__: ClassVar[dict[str, Field[object]]]
+
+
+def is_integer(value: object) -> TypeGuard[int]:
+    """Whether a value is an integer of any package; booleans are not.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> is_integer(np.int64(2)), is_integer(2.0), is_integer(True)
+    (True, False, False)
+    """
+    return isinstance(value, numbers.Integral) and not isinstance(value, bool)
+
+
+def is_number(value: object) -> TypeGuard[float]:
+    """Whether a value is a real number of any package; booleans are not.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> is_number(np.float32(0.5)), is_number(2), is_number("2"), is_number(np.bool_(True))
+    (True, True, False, False)
+    """
+    return isinstance(value, numbers.Real) and not isinstance(value, bool)
 
 
 def check_number(
@@ -36,10 +60,13 @@ def check_number(
         Out of range, infinite or NaN.
     """
     required_type: type = numbers.Integral if integer else numbers.Real
-    noun = "an integer" if integer else "a finite number"
-    allowed = f"Allowed: {also_allowed}{noun} of at least {minimum:g}"
     if maximum < math.inf:
-        allowed = f"Allowed: a number from {minimum:g} to {maximum:g}"
+        noun = "an integer" if integer else "a number"
+        limits = f"from {minimum:g} to {maximum:g}"
+    else:
+        noun = "an integer" if integer else "a finite number"
+        limits = f"of at least {minimum:g}"
+    allowed = f"Allowed: {also_allowed}{noun} {limits}"
     if not isinstance(value, required_type) or isinstance(value, bool):
         remedy = "Pass an integer" if integer else "Pass a number"
         raise InvalidType(f"{name} is {value!r}", allowed, remedy)

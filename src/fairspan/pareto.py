@@ -6,7 +6,6 @@ Each is the solution of one symmetric eigenproblem, and every boundary point is 
 of exactly d dimensions (see :mod:`fairspan.solvers.two_groups`).
 """
 
-import numbers
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -32,7 +31,7 @@ from fairspan.moments.compute import Moments, compute_moments, not_moments_error
 from fairspan.moments.group_moments import GroupMoments
 from fairspan.moments.second_moments import figure_roundings
 from fairspan.moments.wide import WideMoments
-from fairspan.parameters import check_number
+from fairspan.parameters import check_number, is_integer
 from fairspan.problem.criteria.criterion import Criterion
 from fairspan.problem.criteria.criterion_catalog import get_criterion
 from fairspan.problem.part_parameters import check_n_components
@@ -167,7 +166,7 @@ class Frontier:
             There is no such vertex.
         """
         m = len(self._vertices)
-        if not isinstance(i, numbers.Integral) or not -m <= i < m:
+        if not is_integer(i) or not -m <= i < m:
             raise InvalidParameter(
                 f"The vertex is {i!r}",
                 f"Allowed: an integer from {-m} to {m - 1}",

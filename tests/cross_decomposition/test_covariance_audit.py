@@ -118,8 +118,12 @@ def test_bad_input_is_refused(strong):
         audit_pairs(FairPLS(1), X, Y, sensitive_features=groups)
     with pytest.raises(InvalidParameter, match="folds is 1"):
         audit_pairs(fair, X, Y, sensitive_features=groups, folds=1)
-    with pytest.raises(InvalidParameter, match="level"):
-        audit_pairs(fair, X, Y, sensitive_features=groups, level=95)
+    for level in (95, 0.1, "high"):
+        with pytest.raises(InvalidParameter, match="level"):
+            audit_pairs(fair, X, Y, sensitive_features=groups, level=level)
+    for materiality in (1.0, -0.1, "a"):
+        with pytest.raises(InvalidParameter, match="materiality"):
+            audit_pairs(fair, X, Y, sensitive_features=groups, materiality=materiality)
     with pytest.raises(InvalidInput, match="sensitive_features"):
         audit_pairs(fair, X, Y)
 

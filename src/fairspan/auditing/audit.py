@@ -18,6 +18,7 @@ from fairspan.rows.opening import (
     row_remedies,
     warn_about_unused_categories,
 )
+from fairspan.typing import RandomSource
 
 
 def audit(
@@ -33,7 +34,7 @@ def audit(
     clusters: object = None,
     level: float = DEFAULT_LEVEL,
     materiality: float = 0.01,
-    random_state: object = 0,
+    random_state: RandomSource = 0,
     max_groups: int | None = None,
     on_missing: OnMissing = "error",
 ) -> Audit:

@@ -1,12 +1,13 @@
 """Options for the estimates on new rows."""
 
-import numbers
 from dataclasses import dataclass
 
+from fairspan.auditing.intervals import DEFAULT_LEVEL
 from fairspan.errors import IncompatibleParameters, InvalidParameter
-from fairspan.parameters import check_integer
+from fairspan.parameters import check_integer, is_integer, is_number
 from fairspan.random_state import as_generator
 from fairspan.rows.folds import Folds
+from fairspan.typing import RandomSource
 
 
 @dataclass(frozen=True)
@@ -38,7 +39,7 @@ class EstimationOptions:
     """
 
     folds: int | None = 10
-    level: float = 0.95
+    level: float = DEFAULT_LEVEL
     materiality: float = 0.01
     seed: int = 0
     has_clusters: bool = False
@@ -52,11 +53,43 @@ DEFAULT_OPTIONS = EstimationOptions()
 """The defaults of :func:`fairspan.audit`."""
 
 
+def check_level(level: object) -> None:
+    """Check that a confidence level is above 0.5 and below 1.
+
+    Raises
+    ------
+    InvalidParameter
+    """
+    if not is_number(level) or not 0.5 < level < 1:
+        raise InvalidParameter(
+            f"level is {level!r}",
+            "Allowed: a number above 0.5 and below 1",
+            f"Use the default, {DEFAULT_LEVEL}",
+        )
+
+
+def check_materiality(materiality: object, whole: str) -> None:
+    """Check that a materiality threshold is a share of at least 0 and below 1.
+
+    `whole` says what it is a share of.
+
+    Raises
+    ------
+    InvalidParameter
+    """
+    if not is_number(materiality) or not 0 <= materiality < 1:
+        raise InvalidParameter(
+            f"materiality is {materiality!r}",
+            f"Allowed: a share of {whole}, at least 0 and below 1",
+            "Use the default, 0.01",
+        )
+
+
 def estimation_options(
     folds: int | None,
     level: float,
     materiality: float,
-    random_state: object,
+    random_state: RandomSource,
     *,
     has_clusters: bool,
     repeats: int = 1,
@@ -67,18 +100,8 @@ def estimation_options(
     ------
     InvalidParameter, InvalidType, IncompatibleParameters
     """
-    if not isinstance(level, numbers.Real) or not 0.5 < level < 1:
-        raise InvalidParameter(
-            f"level is {level!r}",
-            "Allowed: a number above 0.5 and below 1",
-            "Use the default, 0.95",
-        )
-    if not isinstance(materiality, numbers.Real) or not 0 <= materiality < 1:
-        raise InvalidParameter(
-            f"materiality is {materiality!r}",
-            "Allowed: a share of a group's variance, at least 0 and below 1",
-            "Use the default, 0.01",
-        )
+    check_level(level)
+    check_materiality(materiality, "a group's variance")
     if folds is None and has_clusters:
         raise IncompatibleParameters(
             "clusters was given, but folds is None",
@@ -95,8 +118,10 @@ def estimation_options(
             "Leave folds at its default, 10",
         )
     # A nonnegative integer is the seed itself; generators and None draw one.
-    is_seed = isinstance(random_state, numbers.Integral) and random_state >= 0
-    seed = int(random_state) if is_seed else int(as_generator(random_state).integers(2**31))
+    if is_integer(random_state) and random_state >= 0:
+        seed = int(random_state)
+    else:
+        seed = int(as_generator(random_state).integers(2**31))
     return EstimationOptions(
         folds, float(level), float(materiality), seed, has_clusters, repeats=repeats
     )

@@ -142,7 +142,8 @@ def refit_bound(
     certificate = subspace.certificate
     if certificate is None:
         return None
-    for component in (certificate.criterion, certificate.restriction):
+    components: tuple[object, ...] = (certificate.criterion, certificate.restriction)
+    for component in components:
         if isinstance(component, UnresolvedObject):
             # It is of another package, which the model only names; nothing can be computed with it.
             return RefitBound(certificate.problem_text, no_bound_reason=component.error().args[0])

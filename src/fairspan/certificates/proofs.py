@@ -580,6 +580,9 @@ PROOF_KINDS: dict[str, Callable[..., Proof]] = {
 
 def proof_arrays(proof: Proof | None) -> dict[str, FloatArray] | None:
     """Arrays of a proof by name; None for no proof or an unknown kind."""
-    if proof is None or type(proof) is not PROOF_KINDS.get(proof.kind):
+    if proof is None:
+        return None
+    known_class: object = PROOF_KINDS.get(proof.kind)
+    if type(proof) is not known_class:
         return None
     return {name: np.atleast_1d(value) for name, value in vars(proof).items()}

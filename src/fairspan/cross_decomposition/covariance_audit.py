@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from fairspan.auditing.estimation_options import check_level, check_materiality
 from fairspan.auditing.intervals import DEFAULT_LEVEL, UNKNOWN, Estimate, none_if_nan
 from fairspan.cross_decomposition.audited_pairs import AuditedPair, read_pairs
 from fairspan.cross_decomposition.covariance_of_rows import (
@@ -17,7 +18,6 @@ from fairspan.cross_decomposition.covariance_of_rows import (
     weighted_mean,
 )
 from fairspan.cross_decomposition.joined_tables import open_joined
-from fairspan.errors import InvalidParameter
 from fairspan.formatting.export import to_data_frame
 from fairspan.formatting.numbers import format_integer, format_share, share_with_interval
 from fairspan.formatting.table import Cell, Column, Table
@@ -269,23 +269,15 @@ class AuditLevels:
     Raises
     ------
     InvalidParameter
-        One of them is not between 0 and 1.
+        The level is not above 0.5 and below 1, or the materiality not at least 0 and below 1.
     """
 
     level: float
     materiality: float
 
     def __post_init__(self) -> None:
-        for name, value, default in (
-            ("level", self.level, DEFAULT_LEVEL),
-            ("materiality", self.materiality, _DEFAULT_MATERIALITY),
-        ):
-            if not 0 < value < 1:
-                raise InvalidParameter(
-                    f"{name} is {value!r}",
-                    "Allowed: a number above 0 and below 1",
-                    f"Use the default, {default}",
-                )
+        check_level(self.level)
+        check_materiality(self.materiality, "a group's best covariance")
 
 
 def _observed_of_model(

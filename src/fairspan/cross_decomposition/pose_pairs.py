@@ -5,7 +5,6 @@ orthonormal; for canonical correlation the tables are whitened first, so that th
 with S the pooled second moment of the table, and the scores of all rows have unit variance.
 """
 
-import numbers
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import cast
@@ -24,7 +23,7 @@ from fairspan.linalg.rounding import EPS, ZERO_EIGENVALUE
 from fairspan.moments.base_moments import Center, check_center
 from fairspan.moments.group_moments import GroupMoments
 from fairspan.moments.second_moments import DenseSecondMoments
-from fairspan.parameters import check_bool, check_choice, check_number
+from fairspan.parameters import check_bool, check_choice, check_number, is_integer
 from fairspan.problem.feature_scale import compute_feature_scale
 from fairspan.problem.restrictions.restriction import Restriction, differences_of
 from fairspan.problem.restrictions.restriction_catalog import get_restriction
@@ -84,10 +83,7 @@ class PairedSettings:
                 f"tol is {self.tol!r}", "Allowed: a number of at least 0, below 1", "Use 1e-9"
             )
         n_components = self.n_components
-        is_integer = isinstance(n_components, numbers.Integral) and not isinstance(
-            n_components, bool
-        )
-        if not is_integer or n_components < 1:
+        if not is_integer(n_components) or n_components < 1:
             raise InvalidParameter(
                 f"n_components is {n_components!r}",
                 "Allowed: an integer from 1 to the number of columns of the smaller table minus 1",

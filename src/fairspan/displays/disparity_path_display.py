@@ -1,9 +1,8 @@
 """Display of disparity and total error against a parameter of the criterion."""
 
-import numbers
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Self, TypeGuard
+from typing import TYPE_CHECKING, Self
 
 import numpy as np
 
@@ -33,6 +32,7 @@ from fairspan.formatting.names import plot_label, readable_name
 from fairspan.formatting.numbers import format_tick
 from fairspan.linalg.rounding import zero_negligible
 from fairspan.metrics import group_errors
+from fairspan.parameters import is_number
 from fairspan.problem.disparity import signed_disparity
 from fairspan.progress import track
 from fairspan.typing import FloatArray
@@ -272,20 +272,16 @@ def _selected_value(estimator: "FairPCA", parameter: str, purpose: str) -> float
     """
     parameters = estimator.get_params()
     if parameter not in parameters:
-        numeric = [name for name, value in parameters.items() if _is_number(value)]
+        numeric = [name for name, value in parameters.items() if is_number(value)]
         raise InvalidParameter(
             f"{purpose} received parameter={parameter!r}, which the estimator does not have",
             f"Allowed: its numeric parameters, {', '.join(sorted(numeric))}",
             "Choose one of these, or fit with a criterion that has the parameter, such as ErrorGap",
         )
     value = parameters[parameter]
-    if not _is_number(value):
+    if not is_number(value):
         return None
     return float(value)
-
-
-def _is_number(value: object) -> TypeGuard[numbers.Real]:
-    return isinstance(value, numbers.Real) and not isinstance(value, bool)
 
 
 def _parameter_values(

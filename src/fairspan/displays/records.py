@@ -354,7 +354,7 @@ class ExpectedRecords:
 
 
 def expected_records(
-    estimator: "FairPCA", fits: Mapping[int, "FairPCA"], rows: Rows
+    estimator: "FairPCA", fits: Mapping[int, "FairPCA | None"], rows: Rows
 ) -> ExpectedRecords:
     """Audit ordinary PCA and the fits on rows, in one audit.
 
@@ -391,7 +391,9 @@ def expected_records(
     return ExpectedRecords(records, reason)
 
 
-def _models_of_curves(estimator: "FairPCA", fits: Mapping[int, "FairPCA"]) -> list[AuditedModel]:
+def _models_of_curves(
+    estimator: "FairPCA", fits: Mapping[int, "FairPCA | None"]
+) -> list[AuditedModel]:
     """Return ordinary PCA with each number of dimensions, then the fits, with PCA as baseline.
 
     Infeasible fits are left out. For the parameters, see :func:`expected_records`.

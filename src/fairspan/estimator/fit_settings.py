@@ -1,15 +1,12 @@
 """Settings of a fit: parsed once, and passed as one record to everything that fits."""
 
-import numbers
 from dataclasses import dataclass
 from typing import Self, TypedDict, Unpack, get_args
-
-import numpy as np
 
 from fairspan.errors import IncompatibleParameters, InvalidParameter
 from fairspan.model.subspace import Rotation
 from fairspan.moments.base_moments import Center, check_center
-from fairspan.parameters import check_bool, check_choice, plain_value
+from fairspan.parameters import check_bool, check_choice, is_integer, is_number, plain_value
 from fairspan.problem.criteria.criterion import Criterion
 from fairspan.problem.criteria.criterion_catalog import get_criterion
 from fairspan.problem.restrictions.restriction import Restriction
@@ -87,9 +84,7 @@ class FitSettings:
     rotation: Rotation | None = None
 
     def __post_init__(self) -> None:
-        is_bool = isinstance(self.tol, bool | np.bool_)
-        is_number = isinstance(self.tol, numbers.Real) and not is_bool
-        if not is_number or not 0 <= self.tol < 1:
+        if not is_number(self.tol) or not 0 <= self.tol < 1:
             raise InvalidParameter(
                 f"tol is {self.tol!r}",
                 "Allowed: a number of at least 0 and below 1, relative to the objective",
@@ -151,4 +146,4 @@ class FitSettings:
     @property
     def is_fraction(self) -> bool:
         """Whether `n_components` is a fraction of variance instead of a number of components."""
-        return not isinstance(self.n_components, numbers.Integral)
+        return not is_integer(self.n_components)

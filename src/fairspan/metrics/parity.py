@@ -216,9 +216,9 @@ def prediction_bias(
         No row belongs to the protected group, or to a reference group.
     InvalidInput
         Predictions that are not one label per row, or none of which is positive; or probabilities
-        outside [0, 1].
+        outside [0, 1], or of a classifier that does not know the positive label.
     InvalidType
-        `predict` is neither callable nor a model with that method.
+        `predict` is neither callable nor a model with that method, or the model is not fitted.
 
     Examples
     --------
@@ -308,6 +308,7 @@ def _prediction_function(
     if callable(predict):
         return predict
     if probabilities:
+        _check_gives_probabilities(predict)
         return partial(_positive_probability, cast(_Classifier, predict), pos_label)
     method = getattr(predict, "predict", None)
     if not callable(method):
@@ -319,10 +320,39 @@ def _prediction_function(
     return cast(Callable[[object], object], method)
 
 
+def _check_gives_probabilities(predict: object) -> None:
+    """Check that a model is a fitted classifier with `predict_proba`.
+
+    Raises
+    ------
+    InvalidType
+    """
+    if not callable(getattr(predict, "predict_proba", None)):
+        raise InvalidType(
+            "predict is neither a function nor a model with a predict_proba method",
+            "Allowed with probabilities=True: a classifier with predict_proba, or a function that "
+            "returns the probability of the positive label for each row of X",
+            "Calibrate the classifier (CalibratedClassifierCV), or use probabilities=False",
+        )
+    if not hasattr(predict, "classes_"):
+        raise InvalidType(
+            f"The {type(predict).__name__} is not fitted",
+            "Allowed: a fitted classifier",
+            "Fit it first",
+        )
+
+
 def _positive_probability(model: _Classifier, pos_label: object, X: object) -> FloatArray:
     """Probability of the positive label for each row, from a classifier's `predict_proba`."""
-    positive_index = list(model.classes_).index(pos_label)
-    return np.asarray(model.predict_proba(X)[:, positive_index])
+    (label,) = to_python_labels([pos_label])
+    classes = to_python_labels(model.classes_)
+    if label not in classes:
+        raise InvalidInput(
+            f"pos_label is {label!r}, which is no class of the {type(model).__name__}",
+            f"Its classes are {format_list(classes)}",
+            "Pass the favorable outcome as pos_label",
+        )
+    return np.asarray(model.predict_proba(X)[:, classes.index(label)])
 
 
 def _outcome_index(outcomes_by_group: OutcomesByGroup, pos_label: object, name: str) -> int:

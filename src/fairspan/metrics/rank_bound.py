@@ -7,7 +7,7 @@ from typing import cast
 import numpy as np
 
 from fairspan.certificates.certificate import Certificate
-from fairspan.errors import IncompatibleParameters, InvalidType
+from fairspan.errors import IncompatibleParameters, InvalidInput, InvalidType
 from fairspan.estimator.fit import fit_moments
 from fairspan.estimator.fit_settings import FitSettings
 from fairspan.linalg.rounding import LOOSE_TOL
@@ -21,7 +21,7 @@ from fairspan.moments.second_moments import DenseSecondMoments
 from fairspan.parameters import check_bool
 from fairspan.problem.criteria.minimax import MinimaxError
 from fairspan.rows.aggregation import Rows, as_row_source
-from fairspan.rows.labels import Label
+from fairspan.rows.labels import Label, format_list
 from fairspan.rows.opening import open_group_rows
 from fairspan.typing import FloatArray, LabelsLike, TableLike, WeightsLike
 
@@ -222,9 +222,13 @@ def _compare_with_bound(
     ------
     IncompatibleParameters
         The errors are below the bound, which shows that the decoder is not linear.
+    InvalidInput
+        A group without variance has no relative error.
     """
-    divisors = np.einsum("gii->g", second_moments) if relative else np.ones(len(errors))
-    errors = errors / divisors
+    if relative:
+        variances = np.einsum("gii->g", second_moments)
+        _check_varies(variances, moments.labels)
+        errors = errors / variances
     certificate = minimax_certificate(second_moments, moments.labels, d, relative=relative)
     bound = proven_bound(certificate)
     if errors.max() < bound * (1 - LOOSE_TOL):
@@ -237,6 +241,22 @@ def _compare_with_bound(
         relative=relative,
         certificate=certificate,
     )
+
+
+def _check_varies(variances: FloatArray, groups: Sequence[Label]) -> None:
+    """Check that every group has variance about the offset of the model.
+
+    Raises
+    ------
+    InvalidInput
+    """
+    constant = [group for group, variance in zip(groups, variances, strict=True) if not variance]
+    if constant:
+        raise InvalidInput(
+            f"The rows of {format_list(constant)} do not vary about the offset of the model",
+            "Allowed with relative=True: groups with variance, of which errors are shares",
+            "Use relative=False, or leave these rows out",
+        )
 
 
 def minimax_certificate(

@@ -8,7 +8,6 @@ variance. The problem in these m coordinates has the same d and the same solutio
 all p features.
 """
 
-import numbers
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import accumulate, pairwise
@@ -27,6 +26,7 @@ from fairspan.moments.row_moments import RowMoments
 from fairspan.moments.row_space import RowSpace
 from fairspan.moments.shifted_rows import ShiftedRows, SparseShiftedRows
 from fairspan.moments.sparse_scatter import row_indices_by_group
+from fairspan.parameters import is_integer
 from fairspan.rows.arrays import ArrayRows
 from fairspan.rows.error_context import name_rows_in_errors
 from fairspan.rows.frames import FrameRows
@@ -239,10 +239,9 @@ class WideMoments(RowMoments):
         origin = -self.shift  # axes and coordinates are relative to the shift, the first row
         if center == "none":
             row_space = row_space.extend(origin[:, None])
-        if isinstance(n_components, numbers.Integral):
+        n_padding = max(row_space.n_axes, 1)  # the largest d; at least one
+        if is_integer(n_components):
             n_padding = int(n_components)  # every component may lie outside the rows
-        else:
-            n_padding = max(row_space.n_axes, 1)  # the largest d; at least one
         n_padding = min(n_padding, self.n_features - row_space.n_axes)
         check_memory(self.n_groups, row_space.n_axes + n_padding)
         return replace(row_space, n_padding=n_padding, center=center)

@@ -1,6 +1,5 @@
 """Build the problems of all numbers of components from moments, a criterion and a restriction."""
 
-import numbers
 from dataclasses import replace
 
 from fairspan.errors import IncompatibleParameters
@@ -9,6 +8,7 @@ from fairspan.moments.base_moments import Center
 from fairspan.moments.compute import Moments
 from fairspan.moments.row_space import RowSpace
 from fairspan.moments.second_moments import SecondMoments
+from fairspan.parameters import is_integer
 from fairspan.problem.criteria.criterion import Criterion
 from fairspan.problem.directions import check_enough_directions
 from fairspan.problem.family import ProblemFamily
@@ -81,7 +81,7 @@ def build_problem_family(
         second_moments,
         moments.labels,
         moments.weights,
-        n_components=int(n_components) if isinstance(n_components, numbers.Integral) else 1,
+        n_components=int(n_components) if is_integer(n_components) else 1,
         criterion=criterion,
         allow_extra=allow_extra,
         rounding=replace(

@@ -1,11 +1,10 @@
 """Check the number of components, and print the parameters of criteria."""
 
-import numbers
 from collections.abc import Mapping, Sequence
 from typing import cast
 
 from fairspan.errors import InvalidParameter
-from fairspan.parameters import init_parameters
+from fairspan.parameters import init_parameters, is_integer, is_number
 from fairspan.rows.labels import Label, format_label, printable
 
 
@@ -58,13 +57,12 @@ def check_n_components(
     ------
     InvalidParameter
     """
-    is_integer = isinstance(n_components, numbers.Integral) and not isinstance(n_components, bool)
-    if is_integer and 1 <= cast(int, n_components) <= maximum:
+    if is_integer(n_components) and 1 <= n_components <= maximum:
         return
     allowed = f"Allowed: an integer from 1 to the number of {of}, {maximum}"
     remedy = "Choose a number in that range"
     if allow_fraction:
-        if isinstance(n_components, numbers.Real) and 0 < float(n_components) < 1:
+        if is_number(n_components) and 0 < n_components < 1:
             return
         allowed += ", or a fraction between 0 and 1 of every group's variance"
         remedy = "Choose such a number, for example 2 or 0.9"

@@ -1,6 +1,5 @@
 """Assignment of rows to folds, by position or by cluster."""
 
-import numbers
 from dataclasses import dataclass, replace
 from hashlib import blake2b
 
@@ -8,6 +7,7 @@ import numpy as np
 
 from fairspan.errors import InvalidInput, InvalidParameter
 from fairspan.formatting.messages import describe_position
+from fairspan.parameters import is_integer
 from fairspan.rows.blocks import RowBlock
 from fairspan.rows.coded_labels import CodedLabels
 from fairspan.rows.labels import Label
@@ -52,7 +52,7 @@ class Folds:
 
     def __post_init__(self) -> None:
         value: object = self.n_folds
-        if isinstance(value, bool) or not isinstance(value, numbers.Integral) or value < 2:
+        if not is_integer(value) or value < 2:
             raise InvalidParameter(
                 f"folds is {value!r}",
                 "Allowed: an integer of at least 2, or None to skip estimates for new rows",

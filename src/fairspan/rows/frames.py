@@ -271,14 +271,14 @@ def _pandas_frame(frame: EagerFrame) -> pd.DataFrame | None:
     return native if hasattr(native, "iloc") else None  # only pandas (and its kin) has `iloc`
 
 
-def select_columns(frame: EagerFrame, names: Sequence[str]) -> EagerFrame:
+def select_columns(frame: EagerFrame, names: Sequence[str | int]) -> EagerFrame:
     """Select columns of a data frame or Table; pandas column names may be integers."""
     if list(names) == getattr(frame, "column_names", None) or list(names) == frame.columns:
         return frame
     if names and not isinstance(names[0], str):
         pandas_frame: pd.DataFrame = frame.to_native()
         return nw.from_native(pandas_frame[list(names)], eager_only=True)
-    return frame.select(list(names))
+    return frame.select([str(name) for name in names])
 
 
 # Number of blocks that are decoded together, to amortize overhead.

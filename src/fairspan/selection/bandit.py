@@ -1,14 +1,13 @@
 """Bandit policy UCB1, with bounds on its regret."""
 
 import math
-import numbers
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from fairspan.errors import InvalidParameter, InvalidType
 from fairspan.formatting.messages import counted
-from fairspan.parameters import check_integer
+from fairspan.parameters import check_integer, is_integer, is_number
 from fairspan.typing import FloatArray, IntegerArray
 
 
@@ -116,7 +115,7 @@ class UCB1:
         InvalidType
             The arm is not an integer, or the reward is not a number.
         """
-        if not isinstance(arm, numbers.Integral) or isinstance(arm, bool):
+        if not is_integer(arm):
             raise InvalidType(
                 f"arm is {arm!r}", "Allowed: an integer", "Pass what select() returned"
             )
@@ -126,7 +125,7 @@ class UCB1:
                 f"Allowed: 0 to {self.n_arms - 1}",
                 "Pass what select() returned",
             )
-        if not isinstance(reward, numbers.Real):
+        if not is_number(reward):
             raise InvalidType(
                 f"reward is {reward!r}", "Allowed: a number from 0 to 1", "Pass a number"
             )

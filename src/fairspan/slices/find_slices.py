@@ -32,7 +32,7 @@ from fairspan.slices.slice_losses import (
 )
 from fairspan.slices.slice_rows import group_by_attributes
 from fairspan.slices.slice_search import Slice, SliceSearch, sort_slices
-from fairspan.typing import LabelsLike, TableLike, WeightsLike
+from fairspan.typing import LabelsLike, RandomSource, TableLike, WeightsLike
 
 _MODEL_NAME = "model"
 # Largest number of slices that are tested: with more, each has a smaller share of the level.
@@ -57,7 +57,7 @@ def find_slices(
     clusters: LabelsLike = None,
     level: float = DEFAULT_LEVEL,
     materiality: float = 0.01,
-    random_state: object = 0,
+    random_state: RandomSource = 0,
     on_missing: str = "error",
     force: bool = False,
 ) -> SliceSearch:

@@ -74,7 +74,8 @@ def verify(
         return failed_verification(
             f"The model is a {kind} without a certificate: there is nothing to verify."
         )
-    if not isinstance(subspace.certificate.statement, ProblemStatement):
+    statement: object = subspace.certificate.statement
+    if not isinstance(statement, ProblemStatement):
         return failed_verification("The certificate does not state its problem.")
     moments = read_moments(X_or_moments, sensitive_features, sample_weight, y, subspace)
     try:
