@@ -28,7 +28,7 @@ from fairspan.linalg.krylov import (
 )
 from fairspan.linalg.powers_of_two import power_of_two_unit, scale_to_one
 from fairspan.linalg.scatter import is_valid_scatter
-from fairspan.linalg.symmetric import is_zero, mirror_lower, symmetric_root, symmetrize
+from fairspan.linalg.symmetric import is_zero, symmetric_root, symmetrize
 
 __all__ = [
     "N_GUARD_VECTORS",
@@ -45,7 +45,6 @@ __all__ = [
     "is_zero",
     "leading_subspace",
     "leading_subspace_krylov",
-    "mirror_lower",
     "normalize_signs",
     "orthonormalize_against",
     "power_of_two_unit",

@@ -4,9 +4,6 @@ import numpy as np
 
 from fairspan.typing import FloatArray
 
-# Rows and columns of a block that is transposed, of half a megabyte.
-_BLOCK_SIZE = 256
-
 
 def is_zero(matrix: FloatArray) -> bool:
     """Return whether all entries of a matrix are zero.
@@ -23,26 +20,6 @@ def is_zero(matrix: FloatArray) -> bool:
 def symmetrize(products: FloatArray) -> FloatArray:
     """Symmetrize (..., n, n) matrices that are symmetric up to rounding error."""
     return np.asarray((products + products.swapaxes(-1, -2)) / 2)
-
-
-def mirror_lower(matrix: FloatArray) -> None:
-    """Copy the lower triangle of an (n, n) matrix to the upper one, in place.
-
-    Examples
-    --------
-    >>> matrix = np.array([[1.0, 0.0], [2.0, 3.0]])
-    >>> mirror_lower(matrix)
-    >>> matrix
-    array([[1., 2.],
-           [2., 3.]])
-    """
-    n = len(matrix)
-    # Blocks stay in cache, where reading columns takes no longer than reading rows.
-    for start in range(0, n, _BLOCK_SIZE):
-        stop = min(start + _BLOCK_SIZE, n)
-        lower = np.tril(matrix[start:stop, start:stop])
-        matrix[start:stop, start:stop] = lower + np.tril(lower, -1).T
-        matrix[start:stop, stop:] = matrix[stop:, start:stop].T
 
 
 def outer_products(vectors: FloatArray) -> FloatArray:

@@ -15,10 +15,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from array_api_compat import numpy as numpy_namespace
-from scipy.linalg import blas
 
 from fairspan.errors import InvalidInput
-from fairspan.linalg import is_zero, mirror_lower, power_of_two_unit, symmetrize
+from fairspan.linalg import is_zero, power_of_two_unit, symmetrize
 from fairspan.linalg.threads import (
     MAX_MEMORY_BOUND_FEATURES,
     map_in_threads,
@@ -599,8 +598,7 @@ def _sum_in_one_pass(
     """Sum shifted rows and their products by code, to be finalized by :func:`_finalize`.
 
     Until then `mean_offset` holds the sum t of weighted shifted rows, and `scatter` the sum P of
-    their products, in its lower triangle. The shift is a point near the rows, so that few digits
-    cancel.
+    their products. The shift is a point near the rows, so that few digits cancel.
     """
     sums: dict[int, RunningMoments] = {}
     n_dropped = 0
@@ -633,25 +631,11 @@ def _add_products(backend: ArrayBackend, moments: RunningMoments, part: _CodeRow
     moments.weight = moments.weight + weight
     moments.mean_offset = moments.mean_offset + row_weights @ shifted
     if _may_be_nonzero(weighted_rows):
-        moments.scatter = _add_lower_products(moments.scatter, weighted_rows)
-
-
-def _add_lower_products(products: Any, rows: Any) -> Any:
-    """Add X'X of (n, p) rows X to (p, p) products, or to 0, of which the lower triangle counts.
-
-    On the host, in place: a new matrix for each block of rows would take a tenth of the time.
-    """
-    if not isinstance(rows, np.ndarray):
-        return products + rows.T @ rows
-    if isinstance(products, float):  # the initial 0.0
-        products = np.zeros((rows.shape[1], rows.shape[1]))
-    # BLAS copies no array in column-major order, as the transpose of one in row-major order is.
-    is_row_major = rows.flags.c_contiguous
-    columns = rows.T if is_row_major else rows
-    upper_products = blas.dsyrk(
-        1.0, columns, beta=1.0, c=products.T, trans=not is_row_major, lower=0, overwrite_c=1
-    )
-    return upper_products.T
+        products = weighted_rows.T @ weighted_rows
+        if isinstance(moments.scatter, np.ndarray):
+            moments.scatter += products  # in place, without memory for another matrix
+        else:
+            moments.scatter = moments.scatter + products
 
 
 def _finalize_all(sums: dict[int, RunningMoments]) -> set[int]:
@@ -673,13 +657,8 @@ def _finalize(moments: RunningMoments) -> bool:
         products = np.zeros((len(total), len(total)))
     moments.weight = float(moments.weight)
     moments.mean_offset = total / moments.weight
-    squares = np.diagonal(products).copy()
-    if not products.flags.writeable:  # a view of an array on a device
-        products = products.copy()
-    products -= np.outer(total, moments.mean_offset)
-    mirror_lower(products)
-    moments.scatter = products
-    canceled = squares > _MAX_CANCELLATION * np.diagonal(moments.scatter)
+    moments.scatter = symmetrize(products - np.outer(total, moments.mean_offset))
+    canceled = np.diagonal(products) > _MAX_CANCELLATION * np.diagonal(moments.scatter)
     return not canceled.any()
 
 
