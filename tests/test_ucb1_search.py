@@ -399,6 +399,7 @@ UNUSABLE = {
     "score": ({"scoring": "fairness"}, ValueError, "fairness"),
     "refit": ({"refit": "mean"}, InvalidParameter, "refit is 'mean'"),
     "seed": ({"random_state": -1}, InvalidParameter, "random_state"),
+    "boolean seed": ({"random_state": True}, InvalidType, "random_state"),
     "grid": ({"param_grid": 3}, TypeError, "Parameter grid"),
 }
 
@@ -564,6 +565,10 @@ def test_a_reward_outside_its_range_changes_nothing(reward):
         policy.update(1, reward)
     assert (policy.counts.tolist(), policy.means[0], policy.n_rounds) == ([1, 0], 0.5, 1)
     assert policy.select() == 1
+
+
+def test_success_and_failure_are_rewards():
+    assert play([[True, False], [True]]).means.tolist() == [0.5, 1.0]
 
 
 NO_ARGUMENTS = [

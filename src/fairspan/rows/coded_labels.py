@@ -226,11 +226,9 @@ class LabelEncoder:
     def _check_new_label(self, label: Label, describe_row: Callable[[], str]) -> None:
         """Check a label that has no code yet.
 
-        `describe_row` describes the first row that has it, which is searched for only if the label
-        is invalid.
-
         It must be of a supported type, that of the labels so far, and among the allowed labels if
-        the encoder is closed, that is if they were given.
+        the encoder is closed, that is if they were given. `describe_row` describes the first row
+        with the label; it is called only for an error, since that row has to be searched for.
         """
         if is_missing_label(label):
             raise InvalidInput(

@@ -125,7 +125,8 @@ class UCB1:
                 f"Allowed: 0 to {self.n_arms - 1}",
                 "Pass what select() returned",
             )
-        if not is_number(reward):
+        # A boolean is a reward as well: success or failure.
+        if not isinstance(reward, bool) and not is_number(reward):
             raise InvalidType(
                 f"reward is {reward!r}", "Allowed: a number from 0 to 1", "Pass a number"
             )

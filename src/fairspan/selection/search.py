@@ -1,5 +1,6 @@
 """Search over settings with a fixed budget of fits, allocated by the policy UCB1."""
 
+import numbers
 import time
 import warnings
 from collections.abc import Callable, Container, Sized
@@ -16,7 +17,7 @@ from sklearn.utils import check_random_state, get_tags, indexable
 
 from fairspan.errors import InvalidInput, InvalidParameter, InvalidType, warn
 from fairspan.formatting.messages import counted
-from fairspan.parameters import check_bool, check_integer, check_number, is_integer
+from fairspan.parameters import check_bool, check_integer, check_number
 from fairspan.rows.alignment import check_alignment
 from fairspan.selection.arm_scores import least_squares_means, split_effects
 from fairspan.selection.bandit import upper_confidence_bounds
@@ -202,7 +203,7 @@ class UCB1SearchCV(BaseSearchCV):  # type: ignore[misc]
             )
         # A fixed number, so that split j has the same rows for every setting.
         seed = self.random_state
-        if not is_integer(seed):
+        if not isinstance(seed, numbers.Integral):  # booleans are refused below
             seed = check_random_state(seed).randint(2**31 - 1)
         check_integer("random_state", seed, 0)
         check_alignment({"X": X, "y": y, **params})
